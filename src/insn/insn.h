@@ -6,6 +6,14 @@
  *     original would go on. What the program can see of its pc (return addresses, RIP-relative addresses) is the original's.
  *  3. A copy uses no register, no stack below the 128-byte red zone, and no memory that the original does not use.
  *  4. Every instruction boundary inside a copy is in its step list, so that a thread found there can be put back.
+ *
+ * Where a copy can be told from the original
+ *  a. The x87 instruction pointer (FIP in fnstenv, fnsave, fxsave, xsave images) is the address of the copy. So are the pc in a signal
+ *     frame, until it is mapped through the step list, and si_call_addr of SIGSYS.
+ *  b. Between `syscall` and the instruction after it in the copy, rcx holds an address in the copy.
+ *  c. A call through memory writes one word below the return address, which the callee may use anyway. If its operand overlaps the slot of
+ *     the return address, a thread put back after the slot was written calls the wrong place.
+ *  d. A call in a copy does not push onto a CET shadow stack.
  */
 #ifndef INSN_INSN_H
 #define INSN_INSN_H
@@ -18,7 +26,7 @@ enum insn_mode { INSN_MODE_32 = 32, INSN_MODE_64 = 64 };
 
 /* Why an instruction or a place is refused; text by insn_reason_text(), JSON name by insn_reason_name(). */
 enum insn_reason {
-#define REASON(name, text) INSN_##name,
+#define REASON(name, json, text) INSN_##name,
 #include "insn/reasons.def"
 #undef REASON
     INSN_REASON_COUNT
