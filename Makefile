@@ -41,6 +41,9 @@ $(BUILD)/obj/gen/agent_blob.o: $(BUILD)/gen/agent_blob.c
 	@mkdir -p $(@D)
 	$(CC) $(HOST_CFLAGS) -c -o $@ $<
 
+include test/test.mk
+include bench/bench.mk
+
 clean:
 	rm -rf $(BUILD)
 

@@ -1,0 +1,98 @@
+# Tests: victims (programs to trace), unit tests, and the targets that run them. test/run.sh runs whatever is built here.
+VICTIMS = build/victim
+VICTIM_CFLAGS = -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror
+VICTIM_LIBS = -pthread -ldl -lrt
+# libc's 32-bit headers lead to <asm/...>, which only the native folder has.
+MULTIARCH = $(shell $(CC) -print-multiarch)
+M64 = -m64
+M32 = -m32 -idirafter /usr/include/$(MULTIARCH)
+
+VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so
+# One source in the ways that programs come: v_count-KIND.
+VARIANT_KINDS = nopie static static-pie stripped musl musl-static
+VARIANTS = $(VARIANT_KINDS:%=v_count-%) v_exceptions-static v_signals-static-pie
+FLAGS_nopie = -no-pie -fno-pie
+FLAGS_static = -static -no-pie -fno-pie
+FLAGS_static-pie = -static-pie -fPIE
+FLAGS_stripped = -s
+
+victims: $(foreach w,64 32,$(addprefix $(VICTIMS)/$(w)/,$(VICTIM_NAMES) $(VARIANTS)))
+
+define victim_rules
+$(VICTIMS)/$(1)/libv_plugin.so: test/victim/libv_plugin.c test/victim/victim.h
+	@mkdir -p $$(@D)
+	$$(CC) $$(M$(1)) $$(VICTIM_CFLAGS) -shared -fPIC -o $$@ $$<
+$(VICTIMS)/$(1)/%: test/victim/%.c test/victim/victim.h
+	@mkdir -p $$(@D)
+	$$(CC) $$(M$(1)) -std=gnu11 $$(VICTIM_CFLAGS) -o $$@ $$< $$(VICTIM_LIBS)
+$(VICTIMS)/$(1)/%: test/victim/%.cc test/victim/victim.h
+	@mkdir -p $$(@D)
+	g++ $$(M$(1)) $$(VICTIM_CFLAGS) -o $$@ $$< $$(VICTIM_LIBS)
+$(foreach k,nopie static static-pie stripped,$(call variant_rules,$(1),$(k)))
+endef
+define variant_rules
+
+$(VICTIMS)/$(1)/%-$(2): test/victim/%.c test/victim/victim.h
+	@mkdir -p $$(@D)
+	$$(CC) $$(M$(1)) -std=gnu11 $$(VICTIM_CFLAGS) $$(FLAGS_$(2)) -o $$@ $$< $$(VICTIM_LIBS)
+$(VICTIMS)/$(1)/%-$(2): test/victim/%.cc test/victim/victim.h
+	@mkdir -p $$(@D)
+	g++ $$(M$(1)) $$(VICTIM_CFLAGS) $$(FLAGS_$(2)) -o $$@ $$< $$(VICTIM_LIBS)
+endef
+$(eval $(call victim_rules,64))
+$(eval $(call victim_rules,32))
+
+# musl: its own wrapper for 64 bit; for 32 bit its spec file, moved to where install-deps.sh unpacked it. A missing toolchain leaves no
+# program, which the tests report as skipped.
+MUSL32 = $(CURDIR)/build/i386
+$(VICTIMS)/64/%-musl: test/victim/%.c test/victim/victim.h
+	@mkdir -p $(@D)
+	if command -v musl-gcc >/dev/null; then musl-gcc -std=gnu11 $(VICTIM_CFLAGS) -o $@ $< -pthread; fi
+$(VICTIMS)/64/%-musl-static: test/victim/%.c test/victim/victim.h
+	@mkdir -p $(@D)
+	if command -v musl-gcc >/dev/null; then musl-gcc -static -std=gnu11 $(VICTIM_CFLAGS) -o $@ $< -pthread; fi
+$(VICTIMS)/32/%-musl: test/victim/%.c test/victim/victim.h $(VICTIMS)/musl32.specs
+	@mkdir -p $(@D)
+	if [ -s $(VICTIMS)/musl32.specs ]; then $(CC) -m32 -specs $(VICTIMS)/musl32.specs -std=gnu11 $(VICTIM_CFLAGS) -o $@ $< -pthread; fi
+$(VICTIMS)/32/%-musl-static: test/victim/%.c test/victim/victim.h $(VICTIMS)/musl32.specs
+	@mkdir -p $(@D)
+	if [ -s $(VICTIMS)/musl32.specs ]; then $(CC) -m32 -static -specs $(VICTIMS)/musl32.specs -std=gnu11 $(VICTIM_CFLAGS) -o $@ $< -pthread; fi
+$(VICTIMS)/musl32.specs:
+	@mkdir -p $(@D)
+	if [ -f $(MUSL32)/usr/lib/i386-linux-musl/musl-gcc.specs ]; then \
+	    sed 's,/usr/,$(MUSL32)/usr/,g; s,/lib/ld-musl,$(MUSL32)/lib/ld-musl,; s,^-dynamic-linker,-m elf_i386 -L$(MUSL32)/lib/i386-linux-musl &,' \
+	        $(MUSL32)/usr/lib/i386-linux-musl/musl-gcc.specs > $@; else : > $@; fi
+
+UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c))
+unit-tests: $(UNIT_TESTS)
+$(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
+	@mkdir -p $(@D)
+	$(CC) $(HOST_CFLAGS) -I. -o $@ $< $(BUILD)/libprobity.a $(LIBS)
+
+check:
+	tool/install-deps.sh --test
+	$(MAKE) -j2 all victims unit-tests
+	BUILD=$(BUILD) test/run.sh
+
+check-long:
+	tool/install-deps.sh --test
+	$(MAKE) -j2 all victims unit-tests
+	BUILD=$(BUILD) PROBITY_LONG=1 test/run.sh
+
+asan:
+	tool/install-deps.sh --test
+	$(MAKE) -j2 BUILD=build-asan SANITIZE="-fsanitize=address,undefined -fno-omit-frame-pointer" all victims unit-tests
+	BUILD=build-asan test/run.sh
+
+demo:
+	tool/install-deps.sh
+	@$(MAKE) --no-print-directory -s -j2 all $(VICTIMS)/64/v_storm $(VICTIMS)/32/v_storm
+	@examples/demo.sh
+
+PREFIX ?= /usr/local
+install: all
+	install -D -m 755 $(BUILD)/probity $(DESTDIR)$(PREFIX)/bin/probity
+	for page in doc/man/*.1; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
+
+.PHONY: victims unit-tests check check-long asan demo install
+-include $(wildcard $(BUILD)/test/unit/*.d)
