@@ -62,8 +62,6 @@ int main(int argc, char **argv)
         CHECK(!pthread_join(thread[i], &part));
         sum = mix(sum, (uint32_t)(uintptr_t)part);
     }
-    struct sigaction trap;
-    CHECK(!sigaction(SIGTRAP, NULL, &trap));
     printf("blocked_work %ld\ntiny1 %ld\ntiny2 %ld\ntiny3 %ld\nsum %08x\n", threads * calls, threads * calls, threads * calls,
            threads * calls, sum);
     if (waits)
