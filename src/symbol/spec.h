@@ -12,11 +12,11 @@
 enum spec_point { SPEC_ENTRY, SPEC_RETURN, SPEC_OFFSET, SPEC_ADDRESS };
 
 struct spec {
-    char *text;         /* as written */
-    int pid;            /* of `PID:...` (then `module` may be "" = every module of the process), else 0 */
-    char *module;       /* path, glob, or short name such as libc */
-    char *function;     /* name or glob; NULL with SPEC_ADDRESS */
-    uint64_t offset;    /* SPEC_OFFSET: bytes from the function's entry; SPEC_ADDRESS: the file's own address */
+    char *text;      /* as written */
+    int pid;         /* of `PID:...` (then `module` may be "" = every module of the process), else 0 */
+    char *module;    /* path, glob, or short name such as libc */
+    char *function;  /* name or glob; NULL with SPEC_ADDRESS */
+    uint64_t offset; /* SPEC_OFFSET: bytes from the function's entry; SPEC_ADDRESS: the file's own address */
     enum spec_point point;
 };
 

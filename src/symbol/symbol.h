@@ -28,9 +28,9 @@ struct err *symbol_file_open_fd(int fd, const char *path, struct symbol_file **o
 void symbol_file_close(struct symbol_file *file); /* accepts NULL */
 
 const char *symbol_file_path(const struct symbol_file *file);
-int symbol_file_width(const struct symbol_file *file); /* 32 or 64 */
-bool symbol_file_is_dynamic(const struct symbol_file *file); /* ET_DYN: PIE or shared object, loaded with a bias */
-uint64_t symbol_file_entry(const struct symbol_file *file);  /* e_entry */
+int symbol_file_width(const struct symbol_file *file);               /* 32 or 64 */
+bool symbol_file_is_dynamic(const struct symbol_file *file);         /* ET_DYN: PIE or shared object, loaded with a bias */
+uint64_t symbol_file_entry(const struct symbol_file *file);          /* e_entry */
 const char *symbol_file_interpreter(const struct symbol_file *file); /* PT_INTERP or NULL */
 /* Build-id bytes, or NULL with *size = 0. */
 const uint8_t *symbol_file_build_id(const struct symbol_file *file, size_t *size);
