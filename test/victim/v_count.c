@@ -1,6 +1,6 @@
 /* Threads call five functions of different shapes and count what they do.
- *   v_count [-t THREADS] [-n CALLS] [-w] [--offsets]
- * -w waits before and after the calls; --offsets prints one instruction inside each function as `f1 +0x12`, whose executions are printed
+ *   v_count [-t THREADS] [-n CALLS] [-r ROUNDS] [-w] [--offsets]
+ * -w waits before each round and after the last; --offsets prints one instruction inside each function as `f1 +0x12`, whose executions are printed
  * with the totals as `f1+mid N`. */
 #include "victim.h"
 
@@ -118,20 +118,10 @@ static void print_offsets(void)
         printf("f%d +0x%x\n", i + 1, lowest[i]);
 }
 
-int main(int argc, char **argv)
+static void run_round(long threads)
 {
-    long threads = victim_option(argc, argv, "-t", 2);
-    int waits = victim_flag(argc, argv, "-w");
-    struct totals all = {0};
-    CHECK(threads > 0 && threads <= 256);
     pthread_t thread[256];
-    calls_per_thread = (uint64_t)victim_option(argc, argv, "-n", 1000);
-    if (victim_flag(argc, argv, "--offsets")) {
-        print_offsets();
-        return 0;
-    }
-    if (waits)
-        victim_wait();
+    struct totals all = {0};
     for (long i = 0; i < threads; i++)
         CHECK(!pthread_create(&thread[i], NULL, run, (void *)(uintptr_t)(i + 1)));
     for (long i = 0; i < threads; i++) {
@@ -149,6 +139,24 @@ int main(int argc, char **argv)
     for (int f = 0; f < FUNCS; f++)
         printf("f%d+mid %llu\n", f + 1, (unsigned long long)all.mids[f]);
     printf("sum %08x\n", all.sum);
+}
+
+int main(int argc, char **argv)
+{
+    long threads = victim_option(argc, argv, "-t", 2);
+    long rounds = victim_option(argc, argv, "-r", 1);
+    int waits = victim_flag(argc, argv, "-w");
+    CHECK(threads > 0 && threads <= 256);
+    calls_per_thread = (uint64_t)victim_option(argc, argv, "-n", 1000);
+    if (victim_flag(argc, argv, "--offsets")) {
+        print_offsets();
+        return 0;
+    }
+    for (long i = 0; i < rounds; i++) {
+        if (waits)
+            victim_wait();
+        run_round(threads);
+    }
     if (waits)
         victim_wait();
     return 0;

@@ -1,0 +1,155 @@
+# Sourced by the live tests: start victims, wait for conditions, run probity, read its counts. Everything started here is stopped, by its own
+# process id, when the test ends.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD
+build=$root/${BUILD:-build}
+probity=$build/probity
+victims=$root/build/victim
+i386=$root/build/i386
+i386_libraries=$i386/usr/lib/i386-linux-gnu:$i386/lib/i386-linux-gnu
+work=$(mktemp -d)
+chmod 755 "$work"
+started=()
+
+stop_all() {
+    local code=$? pid
+    for pid in "${started[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+    rm -rf "$work"
+    exit $code
+}
+trap stop_all EXIT
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+scale() { # IN-CHECK IN-CHECK-LONG
+    if [ -n "${PROBITY_LONG:-}" ]; then echo "$2"; else echo "$1"; fi
+}
+
+wait_until() { # SECONDS COMMAND...: polls until COMMAND succeeds; fails after SECONDS
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $deadline ] || return 1
+        sleep 0.02
+    done
+}
+
+alive() { # PID: it exists and is no zombie
+    [ -e "/proc/$1/stat" ] && [[ $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) != [ZX]* ]]
+}
+
+gone() {
+    ! alive "$1"
+}
+
+traced_by() { # PID TRACER
+    [ "$(awk '/^TracerPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)" = "$2" ]
+}
+
+lines_are() { # FILE PATTERN N
+    [ "$(grep -c "$2" "$1" || true)" -ge "$3" ]
+}
+
+# Starts a program with its stdin on a pipe that `release` writes to. Sets victim_pid and victim_out (its stdout).
+victim_number=0
+start_victim() { # COMMAND...
+    victim_number=$((victim_number + 1))
+    local pipe=$work/stdin.$victim_number
+    victim_out=$work/stdout.$victim_number
+    victim_err=$work/stderr.$victim_number
+    mkfifo "$pipe"
+    "$@" <"$pipe" >"$victim_out" 2>"$victim_err" &
+    victim_pid=$!
+    started+=("$victim_pid")
+    exec {victim_in}>"$pipe"
+}
+
+wait_ready() { # [TIMES]: until the victim has printed `ready` that often
+    wait_until 60 ready_or_dead "${1:-1}" || fail "victim $victim_pid is not ready: $(tail -n 5 "$victim_out" "$victim_err")"
+    lines_are "$victim_out" '^ready$' "${1:-1}" || fail "victim $victim_pid died: $(tail -n 5 "$victim_out" "$victim_err")"
+}
+
+ready_or_dead() {
+    lines_are "$victim_out" '^ready$' "$1" || gone "$victim_pid"
+}
+
+release() {
+    echo >&"$victim_in"
+}
+
+# Waits for the victim and checks its exit code (0 unless told).
+end_victim() { # [CODE]
+    local code=0
+    exec {victim_in}>&-
+    wait "$victim_pid" || code=$?
+    [ $code = "${1:-0}" ] || fail "victim ended with $code instead of ${1:-0}: $(tail -n 5 "$victim_out" "$victim_err")"
+}
+
+# The sum of the counts of FUNCTION at POINT (entry unless told) in probity's JSON output.
+count_of() { # FILE FUNCTION [POINT]
+    local point=${3:-entry}
+    sed -nE "s/.*\"function\": ?\"$2\", ?\"point\": ?\"${point//+/\\+}\", ?\"count\": ?([0-9]+)\}.*/\1/p" "$1" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+total_of() { # FILE
+    sed -nE 's/.*"count": ?([0-9]+)\}.*/\1/p' "$1" | awk '{ n += $1 } END { printf "%.0f\n", n }'
+}
+
+expect_equal() { # WHAT FOUND EXPECTED
+    [ "$2" = "$3" ] || fail "$1: found $2, expected $3"
+}
+
+# Functions whose calls a victim printed as `name count`: the counts that probity printed must be the same. Prints how many were compared.
+compare_counts() { # VICTIM-OUTPUT PROBITY-JSON
+    local name count compared=0
+    while read -r name count; do
+        grep -qE "\"function\": ?\"$name\"" "$2" || continue
+        expect_equal "calls of $name" "$(count_of "$2" "$name")" "$count"
+        compared=$((compared + 1))
+    done < <(grep -hE '^[a-z_0-9]+ [0-9]+$' "$1")
+    echo "$compared"
+}
+
+text_is_the_files() { # PID
+    python3 test/live/process.py text "$1" || fail "code of $1 was not restored"
+}
+
+mapping_kinds() { # PID
+    python3 test/live/process.py maps "$1"
+}
+
+# Starts `probity count ARG...` on process PID, in the background, and waits until its probes are in place and the process is let go. Sets
+# counter_pid; output goes to FILE and FILE.err.
+start_count() { # FILE PID ARG...
+    local file=$1 pid=$2
+    shift 2
+    python3 test/live/process.py code "$pid" >"$work/code"
+    "$probity" count -p "$pid" "$@" >"$file" 2>"$file.err" &
+    counter_pid=$!
+    started+=("$counter_pid")
+    wait_until 30 attached_or_dead "$pid" || fail "probity does not attach to $pid: $(cat "$file.err")"
+    alive "$counter_pid" || fail "probity ended: $(cat "$file.err")"
+}
+
+attached_or_dead() { # PID
+    gone "$counter_pid" || { traced_by "$1" 0 && ! python3 test/live/process.py code "$1" | cmp -s - "$work/code" && traced_by "$1" 0; }
+}
+
+# Ends it as Ctrl-C does and checks its exit code (0 unless told).
+end_count() { # [CODE]
+    local code=0
+    kill -INT "$counter_pid" 2>/dev/null || true
+    wait "$counter_pid" || code=$?
+    [ $code = "${1:-0}" ] || fail "probity ended with $code instead of ${1:-0}"
+}
+
+[ -x "$probity" ] || fail "$probity is not built"

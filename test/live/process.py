@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""What a process shows from outside.
+process.py text PID    exits 1 and names the first difference when executable file mappings differ from their files
+process.py maps PID    prints the kinds of its mappings, one a line, sorted: permissions and name of every executable or shared one, and of
+                       every one that names a deleted file, a memfd or probity
+process.py code PID    prints the ranges of its executable and shared mappings"""
+import sys
+
+
+def mappings(pid):
+    with open(f"/proc/{pid}/maps") as lines:
+        for line in lines:
+            field = line.split(None, 5)
+            low, high = (int(x, 16) for x in field[0].split("-"))
+            yield low, high, field[1], int(field[2], 16), field[5].strip() if len(field) > 5 else ""
+
+
+def text(pid):
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        for low, high, permissions, offset, name in mappings(pid):
+            if permissions[2] != "x" or not name.startswith("/") or name.startswith("/memfd:") or name.endswith("(deleted)"):
+                continue
+            with open(name, "rb") as file:
+                file.seek(offset)
+                expected = file.read(high - low)
+            memory.seek(low)
+            found = memory.read(len(expected))
+            if found != expected:
+                at = next(i for i in range(len(expected)) if found[i] != expected[i])
+                sys.exit(f"text differs: {name} at offset {offset + at:#x}: {found[at:at+16].hex()} is {expected[at:at+16].hex()} in the file")
+
+
+def maps(pid):
+    kinds = sorted(
+        f"{permissions} {name}"
+        for low, high, permissions, offset, name in mappings(pid)
+        if permissions[2] == "x" or permissions[3] == "s" or "deleted" in name or "memfd" in name or "probity" in name
+    )
+    print("\n".join(kinds))
+
+
+def code(pid):
+    for low, high, permissions, offset, name in mappings(pid):
+        if permissions[2] == "x" or permissions[3] == "s":
+            print(f"{low:x}-{high:x} {permissions} {name}")
+
+
+{"text": text, "maps": maps, "code": code}[sys.argv[1]](sys.argv[2])
