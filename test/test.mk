@@ -81,7 +81,7 @@ check-long:
 
 asan:
 	tool/install-deps.sh --test
-	$(MAKE) -j2 BUILD=build-asan SANITIZE="-fsanitize=address,undefined -fno-omit-frame-pointer" all victims unit-tests
+	$(MAKE) -j2 BUILD=build-asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all victims unit-tests
 	BUILD=build-asan test/run.sh
 
 demo:

@@ -8,6 +8,8 @@ probity=$build/probity
 victims=$root/build/victim
 i386=$root/build/i386
 i386_libraries=$i386/usr/lib/i386-linux-gnu:$i386/lib/i386-linux-gnu
+# What a sanitizer finds is no exit code of probity's own.
+export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
 work=$(mktemp -d)
 chmod 755 "$work"
 started=()
