@@ -63,11 +63,16 @@ $(VICTIMS)/musl32.specs:
 	    sed 's,/usr/,$(MUSL32)/usr/,g; s,/lib/ld-musl,$(MUSL32)/lib/ld-musl,; s,^-dynamic-linker,-m elf_i386 -L$(MUSL32)/lib/i386-linux-musl &,' \
 	        $(MUSL32)/usr/lib/i386-linux-musl/musl-gcc.specs > $@; else : > $@; fi
 
-UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c))
+# test/unit/FOLDER_NAME.c is one program; a test of several files is all of test/insn/state_*.c.
+UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal
 unit-tests: $(UNIT_TESTS)
 $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
 	$(CC) $(HOST_CFLAGS) -I. -o $@ $< $(BUILD)/libprobity.a $(LIBS)
+
+$(BUILD)/test/insn/state_equal: $(wildcard test/insn/state_*.c) test/insn/state.h $(BUILD)/libprobity.a
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(HOST_CFLAGS)) -o $@ $(wildcard test/insn/state_*.c) $(BUILD)/libprobity.a $(LIBS)
 
 check:
 	tool/install-deps.sh --test
