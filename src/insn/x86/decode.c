@@ -142,6 +142,9 @@ enum insn_reason insn_decode(enum insn_mode mode, const uint8_t *bytes, size_t a
         return INSN_TRUNCATED;
     if (ZYAN_FAILED(status))
         return INSN_UNDECODABLE;
+    /* Branches that only Knights Corner has; elsewhere their VEX encoding is undefined. */
+    if (decoded.mnemonic == ZYDIS_MNEMONIC_JKZD || decoded.mnemonic == ZYDIS_MNEMONIC_JKNZD)
+        return INSN_UNDECODABLE;
 
     uint64_t mask = mode == INSN_MODE_32 ? UINT32_MAX : UINT64_MAX;
     uint64_t next = va + decoded.length;

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { PREFIX_BND = 0xf2, PREFIX_NOTRACK = 0x3e, PREFIX_ADDRESS = 0x67 };
+enum { PREFIX_BND = 0xf2, PREFIX_NOTRACK = 0x3e };
 
 /* Addresses wrap at 4 GB in 32-bit mode. */
 static uint64_t next_va(const struct insn *insn)
@@ -104,9 +104,8 @@ static enum insn_reason copy_branch(const struct insn *insn, const ZydisDecodedI
         return put_rel32(out, insn->mode, copy_va, taken_va, 0);
     }
 
-    if (x86_has_prefix(decoded, PREFIX_ADDRESS))
-        put_byte(out, PREFIX_ADDRESS);
-    put_byte(out, decoded->opcode);
+    /* All prefixes stay: 67 chooses the counter, and on some processors F2 and F3 choose the condition of E0 and E1. */
+    put_bytes(out, insn->bytes, insn->length - 1u);
     put_byte(out, 2);
     begin_step(out, next_va(insn), 0);
     put_byte(out, 0xeb);
