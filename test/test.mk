@@ -74,19 +74,27 @@ $(BUILD)/test/insn/state_equal: $(wildcard test/insn/state_*.c) test/insn/state.
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(HOST_CFLAGS)) -o $@ $(wildcard test/insn/state_*.c) $(BUILD)/libprobity.a $(LIBS)
 
+# fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
+FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
+FUZZED_SRC = $(foreach d,base symbol insn insn/x86,$(wildcard src/$(d)/*.c))
+fuzzers: $(FUZZERS)
+$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def)
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
+
 check:
 	tool/install-deps.sh --test
-	$(MAKE) -j2 all victims unit-tests
+	$(MAKE) -j2 all victims unit-tests fuzzers
 	BUILD=$(BUILD) test/run.sh
 
 check-long:
 	tool/install-deps.sh --test
-	$(MAKE) -j2 all victims unit-tests
+	$(MAKE) -j2 all victims unit-tests fuzzers
 	BUILD=$(BUILD) PROBITY_LONG=1 test/run.sh
 
 asan:
 	tool/install-deps.sh --test
-	$(MAKE) -j2 BUILD=build-asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all victims unit-tests
+	$(MAKE) -j2 BUILD=build-asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all victims unit-tests fuzzers
 	BUILD=build-asan test/run.sh
 
 demo:
@@ -99,5 +107,5 @@ install: all
 	install -D -m 755 $(BUILD)/probity $(DESTDIR)$(PREFIX)/bin/probity
 	for page in doc/man/*.1; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
 
-.PHONY: victims unit-tests check check-long asan demo install
+.PHONY: victims unit-tests fuzzers check check-long asan demo install
 -include $(wildcard $(BUILD)/test/unit/*.d)
