@@ -11,8 +11,8 @@
  *  a. The x87 instruction pointer (FIP in fnstenv, fnsave, fxsave, xsave images) is the address of the copy. So are the pc in a signal
  *     frame, until it is mapped through the step list, and si_call_addr of SIGSYS.
  *  b. Between `syscall` and the instruction after it in the copy, rcx holds an address in the copy.
- *  c. A call through memory writes one word below the return address, which the callee may use anyway. If its operand overlaps the slot of
- *     the return address, a thread put back after the slot was written calls the wrong place.
+ *  c. A call through memory writes one word below the return address, which the callee may use anyway. If its operand overlaps that word
+ *     or the return address, the copy calls the right place, but a thread put back in its midst does not.
  *  d. A call in a copy does not push onto a CET shadow stack.
  */
 #ifndef INSN_INSN_H

@@ -1,0 +1,20 @@
+/* Subcommands: options, messages, exit codes. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include "base/err.h"
+
+#include <stdio.h>
+
+/* Each gets its own name in argv[0] and returns the exit code. */
+int cmd_list(int argc, char **argv);
+int cmd_count(int argc, char **argv);
+
+/* Prints `probity: message` to stderr, frees the error and returns its exit code. */
+int cmd_fail(struct err *error);
+/* Writes a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void cmd_json_string(FILE *out, const char *text);
+/* Writes text that came from a file or a process with control characters made visible. */
+void cmd_plain_string(FILE *out, const char *text);
+
+#endif

@@ -1,0 +1,40 @@
+/* Trampolines: the code that runs instead of a window's instructions, and what each address in it stands for. */
+#ifndef LOAD_EMIT_H
+#define LOAD_EMIT_H
+
+#include "load/fire.h"
+#include "load/window.h"
+#include "wire/shared.h"
+
+enum load_action { LOAD_COUNT, LOAD_CALL_AGENT };
+
+/* One probe at an instruction (file address). Several may sit on one. */
+struct load_probe {
+    uint64_t va;
+    uint32_t counter; /* LOAD_COUNT: its number */
+    uint8_t action;   /* enum load_action */
+    bool taken;       /* only when the conditional branch is taken */
+};
+
+/* Addresses in the process that firing code uses. */
+struct load_fire_context {
+    enum insn_mode mode;
+    uint64_t counters_va;
+    uint32_t shard_mask, shard_shift;
+    uint64_t agent_va, shared_va; /* LOAD_CALL_AGENT: function and its argument */
+};
+
+struct load_trampoline {
+    VEC(uint8_t) code;
+    VEC(struct wire_pc) pc;
+};
+void load_trampoline_deinit(struct load_trampoline *trampoline);
+
+/* Makes the trampoline of a window for the process where the file is loaded with `bias` and the trampoline lies at `va`. `probe` holds the
+ * window's probes in order of address. Its length does not depend on `va`. */
+enum insn_reason load_emit(const struct load_fire_context *fire, const struct load_flow *flow, const struct load_window *window,
+                           const struct load_probe *probe, size_t probe_count, uint64_t bias, uint64_t va, struct load_trampoline *out);
+/* The bytes that go over the window (window->length of them), and for an island the 5 bytes there. */
+void load_emit_patch(const struct load_window *window, uint64_t bias, uint64_t trampoline_va, uint8_t patch[8], uint8_t island[8]);
+
+#endif

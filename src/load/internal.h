@@ -1,0 +1,105 @@
+/* Shared by the files of load/ only. */
+#ifndef LOAD_INTERNAL_H
+#define LOAD_INTERNAL_H
+
+#include "load/process.h"
+
+/* A window that is in place. */
+struct load_site {
+    struct load_window window;
+    uint64_t trampoline_va;
+    uint32_t trampoline_bytes;
+    uint32_t journal, island_journal; /* slots; island_journal only of LOAD_ISLAND */
+    uint32_t pc_first, pc_count;      /* slots */
+    uint8_t original[WIRE_SITE_MAX], patch[WIRE_SITE_MAX], island_original[WIRE_SITE_MAX], island_patch[WIRE_SITE_MAX];
+    bool dropped; /* given up in the same change that made it */
+    VEC(struct load_probe) probe;
+};
+
+/* A function with probes. */
+struct load_function {
+    uint64_t va, size;
+    struct load_module *module;
+    struct load_flow flow;
+    enum insn_reason refusal; /* of the whole function */
+    bool changed;             /* its probes changed in the change under way */
+    VEC(struct load_probe) probe;
+    VEC(struct load_site *) site;
+};
+
+struct load_region {
+    uint64_t va, bytes, used;
+};
+
+struct load_chunk {
+    uint64_t va;
+    uint32_t bytes;
+};
+
+struct load_pc_block {
+    uint32_t first, count;
+};
+
+struct load_process {
+    struct target *target;
+    struct load_cache *cache;
+    struct wire_shared *shared;
+    char memfd_name[32];
+    struct load_fire_context fire;
+    VEC(struct load_module *) module;
+    VEC(struct load_region) region;
+    VEC(struct load_chunk) free_chunk;        /* trampolines that may be used again */
+    VEC(struct load_pc_block) free_pcs;
+    VEC(uint32_t) free_sites;                 /* journal slots */
+    VEC(uint32_t) free_counters;
+    uint32_t next_counter;
+    size_t trap_count;
+    uint64_t pause_ns;
+    bool detached;
+};
+
+/* shared.c */
+struct err *load_shared_create(struct load_process *process, uint32_t counter_room);
+struct wire_region *load_shared_regions(struct wire_shared *shared);
+struct wire_site *load_shared_sites(struct wire_shared *shared);
+struct wire_pc *load_shared_pcs(struct wire_shared *shared);
+struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes, int protection, int flags, int fd, uint64_t *out);
+struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes);
+
+/* region.c: memory for trampolines within reach of [start_va, end_va). */
+struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va);
+void load_region_free(struct load_process *process, uint64_t va, size_t bytes);
+
+/* journal.c */
+struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
+void load_journal_remove(struct load_process *process, struct load_site *site);
+
+/* move.c: where a thread in our code stands in the program's. */
+struct load_pc_map {
+    struct wire_pc *pc; /* sorted by va */
+    size_t count;
+};
+void load_pc_map_sort(struct wire_pc *pc, size_t count);
+enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
+/* Registers as far as moving needs them. */
+struct load_move_regs {
+    uint64_t pc;
+    struct fire_regs fire;
+};
+/* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now. */
+enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);
+/* Calls `visit` with the registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A visitor
+ * that changes the registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
+typedef bool load_is_ours_fn(void *context, uint64_t pc);
+typedef bool load_visit_fn(void *context, struct target_thread *thread, struct load_move_regs *regs);
+struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, load_visit_fn *visit, void *context);
+
+/* change.c */
+void load_function_destroy(struct load_function *function);
+
+/* revert.c: gives a process back what the journal at `shared_va` says was taken. */
+struct err *load_revert(struct target *target, uint64_t shared_va);
+/* Removes what controllers that are dead left in the process. ERR_REFUSED when one is alive. */
+struct err *load_recover(struct target *target);
+
+#endif

@@ -1,0 +1,76 @@
+#include "load/internal.h"
+
+#include <string.h>
+
+static struct err *full(const struct load_process *process)
+{
+    return err_new(ERR_PLACE, "process %d: too many probes for the shared memory that was set up (%u counters)",
+                   target_pid(process->target), process->shared->counter_room);
+}
+
+static struct err *take_site(struct load_process *process, uint64_t va, const uint8_t *original, const uint8_t *patch, unsigned length,
+                             uint32_t *slot)
+{
+    struct wire_shared *shared = process->shared;
+    if (process->free_sites.n)
+        *slot = process->free_sites.at[--process->free_sites.n];
+    else if (shared->site_count < shared->site_room)
+        *slot = shared->site_count;
+    else
+        return full(process);
+    struct wire_site *site = &load_shared_sites(shared)[*slot];
+    site->va = va;
+    memcpy(site->original, original, length);
+    memcpy(site->patched, patch, length);
+    __atomic_store_n(&site->length, (uint8_t)length, __ATOMIC_RELEASE);
+    if (*slot == shared->site_count)
+        __atomic_store_n(&shared->site_count, shared->site_count + 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void give_site(struct load_process *process, uint32_t slot)
+{
+    load_shared_sites(process->shared)[slot].length = 0;
+    VEC_PUSH(&process->free_sites, slot);
+}
+
+static struct err *take_pcs(struct load_process *process, const struct wire_pc *pc, uint32_t count, uint32_t *first)
+{
+    struct wire_shared *shared = process->shared;
+    bool found = false;
+    for (size_t i = process->free_pcs.n; i-- > 0 && !found && i + 64 > process->free_pcs.n;) {
+        if (process->free_pcs.at[i].count != count)
+            continue;
+        *first = process->free_pcs.at[i].first;
+        process->free_pcs.at[i] = process->free_pcs.at[--process->free_pcs.n];
+        found = true;
+    }
+    if (!found && shared->pc_count + count > shared->pc_room)
+        return full(process);
+    if (!found)
+        *first = shared->pc_count;
+    memcpy(load_shared_pcs(shared) + *first, pc, count * sizeof *pc);
+    if (!found)
+        __atomic_store_n(&shared->pc_count, shared->pc_count + count, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline)
+{
+    const struct load_window *window = &site->window;
+    site->pc_count = (uint32_t)trampoline->pc.n;
+    ERR_TRY(take_pcs(process, trampoline->pc.at, site->pc_count, &site->pc_first));
+    ERR_TRY(take_site(process, window->va + bias, site->original, site->patch, window->length, &site->journal));
+    if (window->kind == LOAD_ISLAND)
+        ERR_TRY(take_site(process, window->island_va + bias, site->island_original, site->island_patch, 5, &site->island_journal));
+    return NULL;
+}
+
+void load_journal_remove(struct load_process *process, struct load_site *site)
+{
+    give_site(process, site->journal);
+    if (site->window.kind == LOAD_ISLAND)
+        give_site(process, site->island_journal);
+    memset(load_shared_pcs(process->shared) + site->pc_first, 0, site->pc_count * sizeof(struct wire_pc));
+    VEC_PUSH(&process->free_pcs, (struct load_pc_block){site->pc_first, site->pc_count});
+}

@@ -1,0 +1,68 @@
+/* Noticing libraries. The dynamic loader calls an empty function (_dl_debug_state) before and after it changes the list of libraries, for
+ * debuggers. A probe there calls the agent, which tells us and waits until we have dealt with it, so that constructors of a new library
+ * already find its probes in place. */
+#include "load/internal.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct load_module *find_loader(struct load_process *process)
+{
+    uint64_t base = target_auxv(process->target, AT_BASE);
+    for (size_t i = 0; i < process->module.n && base; i++)
+        if (base >= process->module.at[i]->start_va && base < process->module.at[i]->end_va)
+            return process->module.at[i];
+    return NULL;
+}
+
+static const struct symbol_func *find_hook(const struct load_module *loader)
+{
+    size_t count;
+    const struct symbol_func *func = symbol_file_funcs(loader->code->file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(func[i].name, "_dl_debug_state") || !strcmp(func[i].name, "dl_debug_state"))
+            return &func[i];
+    return NULL;
+}
+
+bool load_process_loader_request(struct load_process *process, struct load_request *out)
+{
+    struct load_module *loader = find_loader(process);
+    /* The agent waits with a system call, which a filter may forbid. */
+    if (!loader || target_has_seccomp(process->target))
+        return false;
+    struct err *error = load_module_open(process, loader);
+    const struct symbol_func *hook = error ? NULL : find_hook(loader);
+    err_free(error);
+    if (!hook)
+        return false;
+    *out = (struct load_request){
+        .module = loader, .func_va = hook->va, .func_size = hook->size, .probe = {.va = hook->va, .action = LOAD_CALL_AGENT}};
+    return true;
+}
+
+bool load_process_load_event(const struct load_process *process)
+{
+    return __atomic_load_n(&process->shared->load_events, __ATOMIC_ACQUIRE) != process->shared->load_answers;
+}
+
+void load_process_answer(struct load_process *process)
+{
+    uint32_t events = __atomic_load_n(&process->shared->load_events, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&process->shared->load_answers, events, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &process->shared->load_answers, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+}
+
+uint32_t *load_process_event_word(struct load_process *process)
+{
+    return &process->shared->load_events;
+}
+
+void load_process_beat(struct load_process *process)
+{
+    __atomic_add_fetch(&process->shared->heartbeat, 1, __ATOMIC_RELAXED);
+}

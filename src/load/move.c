@@ -1,0 +1,191 @@
+/* Taking threads out of our code, and the frames of interrupted ones with them.
+ *
+ * A thread may be stopped in firing code, in a displaced copy, or in a signal handler that interrupted either: then the address of our code
+ * stands in a signal frame on a stack. A word on the stack is taken for the pc of such a frame only if the words around it fit a signal
+ * context (code segment, flags). */
+#include "load/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STACK_SCAN_BYTES = 256 << 10, MAX_STACKS = 8 };
+
+static enum insn_mode mode_of(const struct target *target)
+{
+    return target_width(target) == 64 ? INSN_MODE_64 : INSN_MODE_32;
+}
+
+/* ---- out of a trampoline ---- */
+
+static int by_va(const void *a, const void *b)
+{
+    const struct wire_pc *x = a, *y = b;
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+void load_pc_map_sort(struct wire_pc *pc, size_t count)
+{
+    qsort(pc, count, sizeof *pc, by_va);
+}
+
+static const struct wire_pc *find_pc(const struct load_pc_map *map, uint64_t va)
+{
+    size_t low = 0;
+    for (size_t high = map->count; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (map->pc[middle].va <= va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &map->pc[low - 1] : NULL;
+}
+
+/* Between the halves of a 32-bit process's counter: `lock adcl $0,disp32(%ecx)` would be next, so do it here. */
+static void add_carry(struct target *target, uint64_t pc, const struct fire_regs *regs)
+{
+    uint32_t displacement, high;
+    if (!(regs->flags & 1) || target_read_some(target, pc + 3, &displacement, 4) != 4)
+        return;
+    uint64_t va = (uint32_t)(displacement + (uint32_t)regs->cx);
+    if (target_read_some(target, va, &high, 4) == 4) {
+        high++;
+        err_free(target_write(target, va, &high, 4));
+    }
+}
+
+static enum load_moved move_out_of_fire(struct target *target, const struct wire_pc *entry, struct load_move_regs *regs)
+{
+    enum insn_mode mode = mode_of(target);
+    struct fire_undo undo;
+    if (!fire_count_undo(mode, regs->pc - entry->va, &undo))
+        return LOAD_MOVE_LATER;
+    uint64_t stack[3] = {0};
+    uint32_t narrow[3] = {0};
+    size_t word = mode == INSN_MODE_64 ? 8 : 4, bytes = undo.saved * word;
+    if (target_read_some(target, regs->fire.sp, mode == INSN_MODE_64 ? (void *)stack : (void *)narrow, bytes) != bytes)
+        return LOAD_MOVE_LATER;
+    for (int i = 0; i < 3 && mode == INSN_MODE_32; i++)
+        stack[i] = narrow[i];
+    if (undo.carry_pending)
+        add_carry(target, regs->pc, &regs->fire);
+    fire_undo_apply(mode, &undo, stack, &regs->fire);
+    regs->pc = entry->origin_va;
+    return LOAD_MOVED;
+}
+
+enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs)
+{
+    const struct wire_pc *entry = find_pc(map, regs->pc);
+    if (!entry)
+        return LOAD_MOVED_NOT;
+    if (entry->kind == WIRE_PC_FIRE)
+        return move_out_of_fire(target, entry, regs);
+    if (entry->va != regs->pc)
+        return entry->kind == WIRE_PC_CALL ? LOAD_MOVE_LATER : LOAD_MOVED_NOT;
+    regs->pc = entry->origin_va;
+    regs->fire.sp += entry->sp_undo;
+    return LOAD_MOVED;
+}
+
+/* ---- signal frames ---- */
+
+/* Positions of the registers in a signal context, in words relative to its pc. */
+struct context_layout {
+    int word_bytes, ax, cx, dx, sp, flags, code_segment, code_segment_value;
+};
+static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33};
+static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23};
+enum { CONTEXT_BEFORE = 16, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
+
+struct visitor {
+    struct target *target;
+    load_is_ours_fn *is_ours;
+    load_visit_fn *visit;
+    void *context;
+    uint64_t stack[MAX_STACKS]; /* where scans begin */
+    size_t stack_count;
+};
+
+static uint64_t word_at(const uint8_t *bytes, const struct context_layout *layout, long index)
+{
+    uint64_t word = 0;
+    memcpy(&word, bytes + index * layout->word_bytes, (size_t)layout->word_bytes);
+    return word;
+}
+
+static void set_word(uint8_t *bytes, const struct context_layout *layout, long index, uint64_t word)
+{
+    memcpy(bytes + index * layout->word_bytes, &word, (size_t)layout->word_bytes);
+}
+
+static struct err *visit_frame(struct visitor *visitor, const struct context_layout *layout, uint8_t *bytes, long index, uint64_t va)
+{
+    struct load_move_regs regs = {.pc = word_at(bytes, layout, index),
+                                  .fire = {.ax = word_at(bytes, layout, index + layout->ax),
+                                           .cx = word_at(bytes, layout, index + layout->cx),
+                                           .dx = word_at(bytes, layout, index + layout->dx),
+                                           .sp = word_at(bytes, layout, index + layout->sp),
+                                           .flags = word_at(bytes, layout, index + layout->flags)}};
+    if (visitor->stack_count < MAX_STACKS)
+        visitor->stack[visitor->stack_count++] = regs.fire.sp;
+    if (!visitor->visit(visitor->context, NULL, &regs))
+        return NULL;
+    set_word(bytes, layout, index, regs.pc);
+    set_word(bytes, layout, index + layout->ax, regs.fire.ax);
+    set_word(bytes, layout, index + layout->cx, regs.fire.cx);
+    set_word(bytes, layout, index + layout->dx, regs.fire.dx);
+    set_word(bytes, layout, index + layout->sp, regs.fire.sp);
+    set_word(bytes, layout, index + layout->flags, regs.fire.flags);
+    return target_write(visitor->target, va - CONTEXT_BEFORE * (unsigned)layout->word_bytes,
+                        bytes + (index - CONTEXT_BEFORE) * layout->word_bytes,
+                        (CONTEXT_BEFORE + CONTEXT_AFTER) * (size_t)layout->word_bytes);
+}
+
+static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buffer)
+{
+    const struct context_layout *layout = target_width(visitor->target) == 64 ? &context64 : &context32;
+    uint64_t word_bytes = (uint64_t)layout->word_bytes, start_va = (sp + word_bytes - 1) / word_bytes * word_bytes;
+    long words = (long)(target_read_some(visitor->target, start_va, buffer, STACK_SCAN_BYTES) / word_bytes);
+    for (long i = CONTEXT_BEFORE; i + CONTEXT_AFTER <= words; i++) {
+        if ((word_at(buffer, layout, i + layout->code_segment) & 0xffff) != (uint64_t)layout->code_segment_value)
+            continue;
+        if (!(word_at(buffer, layout, i + layout->flags) & 2) || !visitor->is_ours(visitor->context, word_at(buffer, layout, i)))
+            continue;
+        ERR_TRY(visit_frame(visitor, layout, buffer, i, start_va + (uint64_t)i * word_bytes));
+    }
+    return NULL;
+}
+
+/* ---- all threads ---- */
+
+static void visit_thread(struct visitor *visitor, struct target_thread *thread)
+{
+    struct user_regs_struct *regs = &thread->regs;
+    struct load_move_regs move = {.pc = regs->rip, .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
+    visitor->stack[0] = regs->rsp;
+    visitor->stack_count = 1;
+    if (!visitor->visit(visitor->context, thread, &move))
+        return;
+    regs->rip = move.pc;
+    regs->rax = move.fire.ax;
+    regs->rcx = move.fire.cx;
+    regs->rdx = move.fire.dx;
+    regs->rsp = move.fire.sp;
+    regs->eflags = move.fire.flags;
+    thread->regs_changed = true;
+}
+
+struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, load_visit_fn *visit, void *context)
+{
+    struct visitor visitor = {.target = target, .is_ours = is_ours, .visit = visit, .context = context};
+    uint8_t *buffer = memory_alloc(STACK_SCAN_BYTES);
+    struct err *error = NULL;
+    for (size_t i = 0; i < target_thread_count(target) && !error; i++) {
+        visit_thread(&visitor, target_thread(target, i));
+        for (size_t k = 0; k < visitor.stack_count && !error; k++)
+            error = scan_stack(&visitor, visitor.stack[k], buffer);
+    }
+    free(buffer);
+    return error;
+}

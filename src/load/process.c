@@ -1,0 +1,318 @@
+#include "load/internal.h"
+
+#include "load/agent_blob.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- files ---- */
+
+struct cached_file {
+    char *path;
+    uint64_t inode;
+    struct load_code *code;
+};
+
+struct load_cache {
+    VEC(struct cached_file) file;
+};
+
+struct load_cache *load_cache_create(void)
+{
+    return memory_zero(1, sizeof(struct load_cache));
+}
+
+void load_cache_destroy(struct load_cache *cache)
+{
+    if (!cache)
+        return;
+    for (size_t i = 0; i < cache->file.n; i++) {
+        free(cache->file.at[i].path);
+        load_code_destroy(cache->file.at[i].code);
+    }
+    VEC_FREE(&cache->file);
+    free(cache);
+}
+
+struct err *load_module_open(struct load_process *process, struct load_module *module)
+{
+    if (module->code)
+        return NULL;
+    struct load_cache *cache = process->cache;
+    for (size_t i = 0; i < cache->file.n && !module->code; i++)
+        if (cache->file.at[i].inode == module->inode && !strcmp(cache->file.at[i].path, module->path))
+            module->code = cache->file.at[i].code;
+    if (!module->code) {
+        int fd;
+        struct target_map map = {.path = module->path, .inode = module->inode};
+        ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
+        struct symbol_file *file;
+        struct err *error = symbol_file_open_fd(fd, module->path, &file);
+        close(fd);
+        if (error)
+            return error;
+        if (symbol_file_width(file) != target_width(process->target)) {
+            symbol_file_close(file);
+            return err_new(ERR_FILE, "%s: is for another architecture than the process", module->path);
+        }
+        module->code = load_code_create(file);
+        VEC_PUSH(&cache->file, (struct cached_file){memory_text(module->path), module->inode, module->code});
+    }
+    load_claims_init(&module->claims, module->code);
+    size_t count;
+    const struct symbol_segment *segment = symbol_file_segments(module->code->file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (segment[i].file_offset < 4096) {
+            module->bias = module->start_va - (segment[i].va - segment[i].file_offset);
+            break;
+        }
+    return NULL;
+}
+
+/* ---- modules ---- */
+
+static void destroy_module(struct load_module *module)
+{
+    for (size_t i = 0; i < module->function.n; i++)
+        load_function_destroy(module->function.at[i]);
+    VEC_FREE(&module->function);
+    load_claims_deinit(&module->claims);
+    free(module->path);
+    free(module);
+}
+
+/* The code of the module is no longer mapped: nothing is to be restored there. */
+static void drop_module(struct load_process *process, struct load_module *module)
+{
+    for (size_t f = 0; f < module->function.n; f++)
+        for (size_t s = 0; s < module->function.at[f]->site.n; s++)
+            load_journal_remove(process, module->function.at[f]->site.at[s]);
+    destroy_module(module);
+}
+
+/* A module is a run of mappings of one file, from the one that maps its first page. */
+static void note_module(struct load_process *process, const struct target_maps *maps, size_t first, size_t last)
+{
+    const struct target_map *start = &maps->map.at[first];
+    for (size_t i = 0; i < process->module.n; i++) {
+        struct load_module *known = process->module.at[i];
+        if (known->start_va == start->start_va && known->inode == start->inode && !strcmp(known->path, start->path)) {
+            known->seen = true;
+            return;
+        }
+    }
+    struct load_module *module = memory_zero(1, sizeof *module);
+    module->path = memory_text(start->path);
+    module->inode = start->inode;
+    module->start_va = start->start_va;
+    module->end_va = maps->map.at[last].end_va;
+    module->seen = true;
+    VEC_PUSH(&process->module, module);
+}
+
+static bool is_file_map(const struct target_map *map)
+{
+    return map->inode && map->path[0] == '/' && strncmp(map->path, "/memfd:", 7) && strncmp(map->path, "/dev/", 5) &&
+           strncmp(map->path, "/SYSV", 5);
+}
+
+struct err *load_process_refresh(struct load_process *process)
+{
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(process->target, &maps));
+    for (size_t i = 0; i < process->module.n; i++)
+        process->module.at[i]->seen = false;
+    for (size_t i = 0; i < maps.map.n; i++) {
+        const struct target_map *map = &maps.map.at[i];
+        if (!is_file_map(map) || map->file_offset)
+            continue;
+        size_t last = i;
+        bool executable = map->executable;
+        for (size_t k = i + 1; k < maps.map.n; k++) {
+            const struct target_map *next = &maps.map.at[k];
+            if (next->inode != map->inode || strcmp(next->path, map->path) || !next->file_offset)
+                break;
+            last = k;
+            executable |= next->executable;
+        }
+        if (executable)
+            note_module(process, &maps, i, last);
+    }
+    target_maps_deinit(&maps);
+    size_t kept = 0;
+    for (size_t i = 0; i < process->module.n; i++) {
+        if (process->module.at[i]->seen)
+            process->module.at[kept++] = process->module.at[i];
+        else
+            drop_module(process, process->module.at[i]);
+    }
+    process->module.n = kept;
+    return NULL;
+}
+
+size_t load_process_module_count(const struct load_process *process)
+{
+    return process->module.n;
+}
+
+struct load_module *load_process_module(struct load_process *process, size_t index)
+{
+    return process->module.at[index];
+}
+
+/* ---- counters ---- */
+
+struct err *load_process_new_counter(struct load_process *process, uint32_t *counter)
+{
+    if (process->free_counters.n) {
+        *counter = process->free_counters.at[--process->free_counters.n];
+        return NULL;
+    }
+    if (process->next_counter == process->shared->counter_room)
+        return err_new(ERR_PLACE, "process %d: more than %u trace points", target_pid(process->target), process->shared->counter_room);
+    *counter = process->next_counter++;
+    return NULL;
+}
+
+static uint64_t *shard_of(const struct load_process *process, uint32_t shard, uint32_t counter)
+{
+    const struct wire_shared *shared = process->shared;
+    return (uint64_t *)((char *)process->shared + shared->counters_offset + ((uint64_t)shard << shared->shard_shift)) + counter;
+}
+
+void load_process_free_counter(struct load_process *process, uint32_t counter)
+{
+    for (uint32_t shard = 0; shard <= process->shared->shard_mask; shard++)
+        *shard_of(process, shard, counter) = 0;
+    VEC_PUSH(&process->free_counters, counter);
+}
+
+/* ---- life ---- */
+
+static struct err *place_agent(struct load_process *process)
+{
+    bool wide = target_width(process->target) == 64;
+    const uint8_t *blob = wide ? load_agent64 : load_agent32;
+    size_t bytes = wide ? load_agent64_bytes : load_agent32_bytes;
+    uint64_t start_va = 0, end_va = 0, va;
+    if (process->module.n) {
+        start_va = process->module.at[0]->start_va;
+        end_va = process->module.at[0]->end_va;
+    }
+    ERR_TRY(load_region_alloc(process, start_va, end_va, bytes, 0, &va));
+    process->fire.agent_va = va;
+    return target_write(process->target, va, blob, bytes);
+}
+
+static struct err *prepare(struct load_process *process, uint32_t counter_room)
+{
+    ERR_TRY(load_recover(process->target));
+    ERR_TRY(target_stop_one(process->target));
+    ERR_TRY(load_shared_create(process, counter_room));
+    ERR_TRY(load_process_refresh(process));
+    return place_agent(process);
+}
+
+static void free_process(struct load_process *process)
+{
+    for (size_t i = 0; i < process->module.n; i++)
+        destroy_module(process->module.at[i]);
+    VEC_FREE(&process->module);
+    VEC_FREE(&process->region);
+    VEC_FREE(&process->free_chunk);
+    VEC_FREE(&process->free_pcs);
+    VEC_FREE(&process->free_sites);
+    VEC_FREE(&process->free_counters);
+    if (process->shared)
+        munmap(process->shared, process->shared->shared_bytes);
+    target_close(process->target);
+    free(process);
+}
+
+struct err *load_process_create(struct target *target, struct load_cache *cache, uint32_t counter_room, struct load_process **out)
+{
+    struct load_process *process = memory_zero(1, sizeof *process);
+    process->target = target;
+    process->cache = cache;
+    bool hold = target_thread_count(target) != 0; /* a command that was just started stays stopped */
+    struct err *error = prepare(process, counter_room);
+    if (!error && !hold)
+        error = target_resume(target);
+    if (!error) {
+        *out = process;
+        return NULL;
+    }
+    load_process_destroy(process);
+    return error;
+}
+
+/* Children that were forked since have their own copy of the probes. */
+static struct err *revert_children(struct load_process *process)
+{
+    char *name = memory_format("/memfd:%s ", process->memfd_name);
+    target_pids pids = {0};
+    struct err *first = NULL;
+    target_find_by_map(name, target_pid(process->target), &pids);
+    for (size_t i = 0; i < pids.n; i++) {
+        struct target *child = NULL;
+        struct err *error = target_open(pids.at[i], &child);
+        if (!error)
+            error = load_revert(child, process->shared->shared_va);
+        target_close(child);
+        if (error && error->code != ERR_NO_PROCESS && !first)
+            first = error;
+        else
+            err_free(error);
+    }
+    free(name);
+    VEC_FREE(&pids);
+    return first;
+}
+
+struct err *load_process_detach(struct load_process *process)
+{
+    struct err *error = NULL;
+    target_hold(process->target, false);
+    if (process->shared && process->shared->shared_va && !process->detached) {
+        process->detached = true;
+        error = target_ended(process->target) ? NULL : load_revert(process->target, process->shared->shared_va);
+        if (error && error->code == ERR_NO_PROCESS) {
+            err_free(error);
+            error = NULL;
+        }
+        struct err *children = revert_children(process);
+        if (!error)
+            error = children;
+        else
+            err_free(children);
+    }
+    return error;
+}
+
+void load_process_destroy(struct load_process *process)
+{
+    err_free(load_process_detach(process));
+    free_process(process);
+}
+
+struct target *load_process_target(struct load_process *process)
+{
+    return process->target;
+}
+
+const struct wire_shared *load_process_shared(const struct load_process *process)
+{
+    return process->shared;
+}
+
+uint64_t load_process_pause_ns(const struct load_process *process)
+{
+    return process->pause_ns;
+}
+
+size_t load_process_trap_count(const struct load_process *process)
+{
+    return process->trap_count;
+}

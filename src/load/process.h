@@ -1,0 +1,84 @@
+/* A process with probes in it.
+ *
+ * In: a target, the files it maps, and requests for probes. Out: a process that fires them, and counters to read.
+ *
+ * Invariants
+ *  1. What is done to the process is in the journal in shared memory before it is done, so that it can be undone by whoever comes after us.
+ *  2. Order while threads are stopped: threads move out of new windows, then bytes change, then threads move out of old trampolines. Killed at
+ *     any point in between, the process runs on correctly.
+ *  3. The program's own instruction is never put back for a moment to execute it.
+ *  4. A trampoline's memory is used again only after a stop in which no thread and no signal frame was in it.
+ *  5. Detaching gives every byte back and unmaps all that was mapped.
+ */
+#ifndef LOAD_PROCESS_H
+#define LOAD_PROCESS_H
+
+#include "load/emit.h"
+#include "target/target.h"
+
+struct load_process;
+
+/* Files that were read, shared by all processes of a session. */
+struct load_cache;
+struct load_cache *load_cache_create(void);
+void load_cache_destroy(struct load_cache *cache);
+
+/* A file that the process maps. Valid until the process drops it (load_process_refresh()) or is destroyed. */
+struct load_module {
+    char *path;
+    uint64_t bias;              /* runtime address - file address */
+    uint64_t start_va, end_va;  /* runtime range of all its mappings */
+    uint64_t inode;
+    struct load_code *code;     /* the cache's; NULL until load_module_open() */
+    bool unreadable;            /* load_module_open() failed before */
+    bool seen;                  /* by the refresh under way */
+    bool resolved;              /* for the session: its trace points were looked for */
+    struct load_claims claims;
+    VEC(struct load_function *) function; /* those with probes, in order of address */
+};
+
+/* Takes the target over (also on failure, when it is closed). The process is prepared: shared memory is mapped, nothing is patched. When a
+ * dead controller left probes behind they are removed first; a live one is an error. `counter_room`: how many counters can be used. */
+struct err *load_process_create(struct target *target, struct load_cache *cache, uint32_t counter_room, struct load_process **out);
+/* Removes every probe from the process and from the children it forked meanwhile. The counters stay readable. */
+struct err *load_process_detach(struct load_process *process);
+/* Detaches if that was not done, and frees it. */
+void load_process_destroy(struct load_process *process);
+
+struct target *load_process_target(struct load_process *process);
+const struct wire_shared *load_process_shared(const struct load_process *process);
+struct err *load_process_new_counter(struct load_process *process, uint32_t *counter);
+void load_process_free_counter(struct load_process *process, uint32_t counter);
+
+/* Compares the process's mappings with what is known: new files are added, those that are gone are dropped with their probes. */
+struct err *load_process_refresh(struct load_process *process);
+size_t load_process_module_count(const struct load_process *process);
+struct load_module *load_process_module(struct load_process *process, size_t index);
+/* Reads the module's file, through the cache. */
+struct err *load_module_open(struct load_process *process, struct load_module *module);
+
+/* A wish to add or remove one probe. */
+struct load_request {
+    struct load_module *module;
+    uint64_t func_va, func_size; /* the function that holds it, in file addresses */
+    struct load_probe probe;
+    bool remove;
+    uint8_t kind;   /* out: enum load_kind */
+    uint8_t reason; /* out: enum insn_reason when LOAD_REFUSED */
+};
+/* Does them all in one stop of the process. Requests that are refused do not keep the others from being done. */
+struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count);
+/* How long the last change kept all threads stopped, and how many probes are traps now. */
+uint64_t load_process_pause_ns(const struct load_process *process);
+size_t load_process_trap_count(const struct load_process *process);
+
+/* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, and the thread that
+ * loads waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */
+bool load_process_loader_request(struct load_process *process, struct load_request *out);
+bool load_process_load_event(const struct load_process *process);
+void load_process_answer(struct load_process *process);
+/* The futex in shared memory that changes with each event. */
+uint32_t *load_process_event_word(struct load_process *process);
+void load_process_beat(struct load_process *process);
+
+#endif

@@ -1,0 +1,104 @@
+/* Memory for trampolines. In a 64-bit process it must lie within 2 GB of the code it serves; in a 32-bit one anywhere. */
+#include "load/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, REGION_MIN = 64 << 10, REGION_MAX = 64 << 20, CHUNK_STEP = 16 };
+#define REACH 0x7ff00000ull
+/* Kept free towards neighbours, for what grows: a heap upwards, a stack downwards. */
+#define GUARD 0x100000ull
+
+static bool in_reach(const struct load_process *process, uint64_t va, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+{
+    if (process->fire.mode == INSN_MODE_32)
+        return true;
+    uint64_t low = va < start_va ? va : start_va, high = va + bytes > end_va ? va + bytes : end_va;
+    return high - low < REACH;
+}
+
+/* The free range nearest below the module, else the highest above it that is in reach. */
+static uint64_t find_gap(const struct load_process *process, const struct target_maps *maps, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+{
+    uint64_t best = 0, before = 0x10000;
+    for (size_t i = 0; i <= maps->map.n; i++) {
+        uint64_t next = i < maps->map.n ? maps->map.at[i].start_va : before;
+        uint64_t room = next > before ? next - before : 0;
+        if (room >= bytes + 2 * PAGE && next <= start_va) {
+            uint64_t guard = room > bytes + 2 * GUARD ? GUARD : PAGE;
+            uint64_t va = (next - guard - bytes) & ~(uint64_t)(PAGE - 1);
+            if (in_reach(process, va, bytes, start_va, end_va))
+                best = va; /* the last such is the nearest */
+        } else if (!best && room >= bytes + 2 * GUARD && before >= end_va) {
+            uint64_t high = next - GUARD < start_va + REACH ? next - GUARD : start_va + REACH;
+            uint64_t va = (high - bytes) & ~(uint64_t)(PAGE - 1);
+            if (va > before + GUARD && in_reach(process, va, bytes, start_va, end_va))
+                best = va;
+        }
+        if (i < maps->map.n)
+            before = maps->map.at[i].end_va;
+    }
+    return best;
+}
+
+static struct err *map_region(struct load_process *process, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+{
+    struct target *target = process->target;
+    struct wire_shared *shared = process->shared;
+    if (shared->region_count == shared->region_room)
+        return err_new(ERR_PLACE, "process %d: too many pieces of code memory", target_pid(target));
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(target, &maps));
+    uint64_t hint = find_gap(process, &maps, bytes, start_va, end_va);
+    target_maps_deinit(&maps);
+    if (!hint)
+        return err_new(ERR_PLACE, "process %d: no free address range within reach of the code at 0x%llx", target_pid(target),
+                       (unsigned long long)start_va);
+    bool was_running = target_thread_count(target) == 0;
+    ERR_TRY(target_stop_one(target));
+    uint64_t va = 0;
+    load_shared_regions(shared)[shared->region_count] = (struct wire_region){hint, bytes};
+    shared->region_count++;
+    struct err *error = load_remote_mmap(target, hint, bytes, PROT_READ | PROT_EXEC,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &va);
+    if (error)
+        shared->region_count--;
+    struct err *resume = was_running ? target_resume(target) : NULL;
+    if (error)
+        return err_free(resume), error;
+    VEC_PUSH(&process->region, (struct load_region){va, bytes, 0});
+    return resume;
+}
+
+struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va)
+{
+    size_t size = (bytes + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+    for (size_t i = process->free_chunk.n; i-- > 0 && i + 64 > process->free_chunk.n;) {
+        struct load_chunk *chunk = &process->free_chunk.at[i];
+        if (chunk->bytes != size || !in_reach(process, chunk->va, size, start_va, end_va))
+            continue;
+        *va = chunk->va;
+        *chunk = process->free_chunk.at[--process->free_chunk.n];
+        return NULL;
+    }
+    for (int attempt = 0; attempt < 2; attempt++) {
+        for (size_t i = process->region.n; i-- > 0;) {
+            struct load_region *region = &process->region.at[i];
+            if (region->bytes - region->used < size || !in_reach(process, region->va, region->bytes, start_va, end_va))
+                continue;
+            *va = region->va + region->used;
+            region->used += size;
+            return NULL;
+        }
+        uint64_t wanted = size + more_to_come;
+        wanted = wanted < REGION_MIN ? REGION_MIN : wanted > REGION_MAX ? REGION_MAX : (wanted + PAGE - 1) / PAGE * PAGE;
+        ERR_TRY(map_region(process, wanted, start_va, end_va));
+    }
+    return err_new(ERR_PLACE, "process %d: code memory could not be had", target_pid(process->target));
+}
+
+void load_region_free(struct load_process *process, uint64_t va, size_t bytes)
+{
+    VEC_PUSH(&process->free_chunk, (struct load_chunk){va, (uint32_t)((bytes + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP)});
+}

@@ -1,0 +1,202 @@
+/* Giving a process back what the journal says was taken from it: when we detach, for children that it forked, and after a controller died.
+ *
+ * The journal lies in the process's own memory, so everything in it is checked against what the process really has: bytes are put back only
+ * where ours are found, mappings are removed only where they look like ours. */
+#include "load/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct revert {
+    struct target *target;
+    struct wire_shared shared;
+    struct wire_region *region;
+    struct wire_site *site;
+    struct load_pc_map map;
+    size_t still_inside; /* threads and frames that could not leave our code yet */
+};
+
+/* ---- reading the journal ---- */
+
+static struct err *read_table(struct revert *revert, uint64_t shared_va, uint64_t offset, uint32_t count, uint32_t room, size_t each, void **out)
+{
+    const struct wire_shared *shared = &revert->shared;
+    if (count > room || offset > shared->shared_bytes || (uint64_t)room * each > shared->shared_bytes - offset)
+        return err_new(ERR_REFUSED, "process %d: the probes an earlier probity left behind can not be understood", target_pid(revert->target));
+    *out = memory_alloc((size_t)count * each);
+    return target_read(revert->target, shared_va + offset, *out, (size_t)count * each);
+}
+
+static struct err *read_journal(struct revert *revert, uint64_t shared_va)
+{
+    struct wire_shared *shared = &revert->shared;
+    ERR_TRY(target_read(revert->target, shared_va, shared, sizeof *shared));
+    if (shared->magic == 0) {
+        shared->region_count = shared->site_count = shared->pc_count = 0; /* died before it did anything */
+        return NULL;
+    }
+    if (shared->magic != WIRE_SHARED_MAGIC || shared->width != (uint32_t)target_width(revert->target))
+        return err_new(ERR_REFUSED, "process %d: has probes of another version of probity", target_pid(revert->target));
+    ERR_TRY(read_table(revert, shared_va, shared->regions_offset, shared->region_count, shared->region_room, sizeof *revert->region,
+                       (void **)&revert->region));
+    ERR_TRY(read_table(revert, shared_va, shared->sites_offset, shared->site_count, shared->site_room, sizeof *revert->site,
+                       (void **)&revert->site));
+    ERR_TRY(read_table(revert, shared_va, shared->pcs_offset, shared->pc_count, shared->pc_room, sizeof *revert->map.pc,
+                       (void **)&revert->map.pc));
+    for (uint32_t i = 0; i < shared->pc_count; i++)
+        if (revert->map.pc[i].kind != WIRE_PC_NONE)
+            revert->map.pc[revert->map.count++] = revert->map.pc[i];
+    load_pc_map_sort(revert->map.pc, revert->map.count);
+    return NULL;
+}
+
+/* ---- bytes ---- */
+
+static int by_site_va(const void *a, const void *b)
+{
+    const struct wire_site *x = a, *y = b;
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static struct err *restore_bytes(struct revert *revert)
+{
+    enum { PAGE = 4096 };
+    uint32_t count = revert->shared.site_count;
+    qsort(revert->site, count, sizeof *revert->site, by_site_va);
+    for (uint32_t i = 0; i < count;) {
+        /* All sites that begin in one page are put back by one write; the last may reach into the next. */
+        uint64_t page = revert->site[i].va / PAGE * PAGE;
+        uint8_t bytes[PAGE + WIRE_SITE_MAX];
+        uint64_t low = UINT64_MAX, high = 0;
+        size_t got = target_read_some(revert->target, page, bytes, sizeof bytes);
+        for (; i < count && revert->site[i].va / PAGE * PAGE == page; i++) {
+            const struct wire_site *site = &revert->site[i];
+            uint64_t at = site->va - page;
+            if (!site->length || site->length > WIRE_SITE_MAX || at + site->length > got || memcmp(bytes + at, site->patched, site->length))
+                continue; /* not placed, or the code is no longer there */
+            memcpy(bytes + at, site->original, site->length);
+            low = at < low ? at : low;
+            high = at + site->length > high ? at + site->length : high;
+        }
+        if (low < high)
+            ERR_TRY(target_write(revert->target, page + low, bytes + low, high - low));
+    }
+    return NULL;
+}
+
+/* ---- threads ---- */
+
+static bool is_ours(void *context, uint64_t pc)
+{
+    const struct revert *revert = context;
+    for (uint32_t i = 0; i < revert->shared.region_count; i++)
+        if (pc - revert->region[i].va < revert->region[i].bytes)
+            return true;
+    return false;
+}
+
+static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
+{
+    struct revert *revert = context;
+    (void)thread;
+    if (!is_ours(revert, regs->pc))
+        return false;
+    bool moved = load_move_out(revert->target, &revert->map, regs) == LOAD_MOVED;
+    revert->still_inside += !moved;
+    return moved;
+}
+
+/* ---- mappings ---- */
+
+static bool is_our_map(const struct revert *revert, const struct target_map *map)
+{
+    if (strstr(map->path, "/memfd:" WIRE_MEMFD_NAME "-"))
+        return true;
+    if (map->inode || map->writable || !map->executable)
+        return false;
+    for (uint32_t i = 0; i < revert->shared.region_count; i++)
+        if (map->start_va >= revert->region[i].va && map->end_va <= revert->region[i].va + revert->region[i].bytes)
+            return true;
+    return false;
+}
+
+static struct err *unmap(struct revert *revert)
+{
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(revert->target, &maps));
+    struct err *error = NULL;
+    /* Code first: the journal, which tells about it, goes last. */
+    for (int pass = 0; pass < 2 && !error; pass++)
+        for (size_t i = 0; i < maps.map.n && !error; i++) {
+            const struct target_map *map = &maps.map.at[i];
+            if (map->executable == (pass == 0) && is_our_map(revert, map))
+                error = load_remote_munmap(revert->target, map->start_va, map->end_va - map->start_va);
+        }
+    target_maps_deinit(&maps);
+    return error;
+}
+
+static struct err *try_revert(struct revert *revert, bool *done)
+{
+    ERR_TRY(target_stop(revert->target));
+    ERR_TRY(restore_bytes(revert));
+    revert->still_inside = 0;
+    ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
+    ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
+    uint32_t inside = 0;
+    if (revert->shared.magic)
+        ERR_TRY(target_read(revert->target, revert->shared.shared_va + offsetof(struct wire_shared, agent_inside), &inside, sizeof inside));
+    *done = !revert->still_inside && !inside;
+    return *done ? unmap(revert) : NULL;
+}
+
+struct err *load_revert(struct target *target, uint64_t shared_va)
+{
+    enum { ATTEMPTS = 400, WAIT_NS = 5000000 };
+    struct revert revert = {.target = target};
+    struct err *error = read_journal(&revert, shared_va);
+    revert.shared.shared_va = shared_va;
+    bool done = false;
+    if (!error && revert.shared.magic) {
+        uint32_t on = 1;
+        error = target_write(target, shared_va + offsetof(struct wire_shared, agent_off), &on, sizeof on);
+    }
+    for (int attempt = 0; !error && !done; attempt++) {
+        error = try_revert(&revert, &done);
+        target_keep(target, false);
+        struct err *resume = target_resume(target);
+        if (!error)
+            error = resume;
+        else
+            err_free(resume);
+        if (!error && !done && attempt == ATTEMPTS)
+            error = err_new(ERR_SYSTEM, "process %d: probes are off, but a thread does not leave our code, which stays mapped", target_pid(target));
+        if (!error && !done)
+            nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
+    free(revert.region);
+    free(revert.site);
+    free(revert.map.pc);
+    return error;
+}
+
+/* ---- after a controller died ---- */
+
+struct err *load_recover(struct target *target)
+{
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(target, &maps));
+    uint64_t shared_va = 0;
+    for (size_t i = 0; i < maps.map.n && !shared_va; i++)
+        if (strstr(maps.map.at[i].path, "/memfd:" WIRE_MEMFD_NAME "-"))
+            shared_va = maps.map.at[i].start_va;
+    target_maps_deinit(&maps);
+    if (!shared_va)
+        return NULL;
+    struct wire_shared shared;
+    ERR_TRY(target_read(target, shared_va, &shared, sizeof shared));
+    if (shared.magic && target_start_time((pid_t)shared.owner_pid) == shared.owner_start_ticks)
+        return err_new(ERR_REFUSED, "process %d: is already traced by probity process %u; end that first", target_pid(target), shared.owner_pid);
+    return load_revert(target, shared_va);
+}

@@ -1,0 +1,460 @@
+#include "load/session.h"
+
+#include "base/memory.h"
+#include "drain/counter.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A row's counter in one process. */
+struct row_counter {
+    uint32_t row, counter;
+};
+
+struct member {
+    struct load_session *session;
+    struct load_process *process;
+    VEC(struct row_counter) counter;
+    VEC(uint32_t) row_module; /* by row: the module (its number in order of resolution, from 1) that last got a counter for it */
+    uint32_t modules_resolved;
+    pthread_t watcher;
+    bool watched, stop_watching, is_command;
+};
+
+struct load_session {
+    const struct spec *spec;
+    size_t spec_count;
+    size_t *matches; /* by specification */
+    load_progress_fn *progress;
+    void *progress_context;
+    struct load_cache *cache;
+    VEC(struct load_row) row;
+    VEC(uint32_t) row_bucket; /* hash table of row index + 1 */
+    VEC(struct member *) member;
+    int event_fd;
+    int status;
+    uint64_t pause_ns;
+};
+
+/* ---- rows ---- */
+
+static uint32_t hash_row(const char *module, const char *function, const char *point)
+{
+    uint32_t hash = 2166136261u;
+    const char *part[] = {module, function, point};
+    for (int i = 0; i < 3; i++)
+        for (const char *c = part[i]; *c; c++)
+            hash = (hash ^ (uint8_t)*c) * 16777619u;
+    return hash;
+}
+
+static void place_in_bucket(struct load_session *session, uint32_t index)
+{
+    const struct load_row *row = &session->row.at[index];
+    size_t at = hash_row(row->module, row->function, row->point) & (session->row_bucket.n - 1);
+    while (session->row_bucket.at[at])
+        at = (at + 1) & (session->row_bucket.n - 1);
+    session->row_bucket.at[at] = index + 1;
+}
+
+static void grow_buckets(struct load_session *session)
+{
+    size_t size = session->row_bucket.n ? session->row_bucket.n * 2 : 1024;
+    VEC_FREE(&session->row_bucket);
+    session->row_bucket.at = memory_zero(size, sizeof(uint32_t));
+    session->row_bucket.n = session->row_bucket.room = size;
+    for (uint32_t i = 0; i < session->row.n; i++)
+        place_in_bucket(session, i);
+}
+
+static uint32_t get_row(struct load_session *session, const char *module, const char *function, const char *point)
+{
+    if (session->row.n * 2 >= session->row_bucket.n)
+        grow_buckets(session);
+    size_t at = hash_row(module, function, point) & (session->row_bucket.n - 1);
+    for (; session->row_bucket.at[at]; at = (at + 1) & (session->row_bucket.n - 1)) {
+        const struct load_row *row = &session->row.at[session->row_bucket.at[at] - 1];
+        if (!strcmp(row->module, module) && !strcmp(row->function, function) && !strcmp(row->point, point))
+            return session->row_bucket.at[at] - 1;
+    }
+    struct load_row row = {.module = memory_text(module), .function = memory_text(function)};
+    snprintf(row.point, sizeof row.point, "%s", point);
+    VEC_PUSH(&session->row, row);
+    session->row_bucket.at[at] = (uint32_t)session->row.n;
+    return (uint32_t)session->row.n - 1;
+}
+
+static uint32_t row_of(struct load_session *session, const struct load_module *module, const struct load_trace_point *point)
+{
+    char name[32], address[32];
+    if (point->point == SPEC_ENTRY || point->point == SPEC_RETURN)
+        snprintf(name, sizeof name, "%s", point->point == SPEC_ENTRY ? "entry" : "return");
+    else
+        snprintf(name, sizeof name, "+0x%llx", (unsigned long long)point->offset);
+    snprintf(address, sizeof address, "0x%llx", (unsigned long long)point->va);
+    return get_row(session, module->path, point->func ? point->func->demangled : address, name);
+}
+
+/* ---- placing ---- */
+
+typedef VEC(struct load_request) requests;
+
+static bool is_meant(const struct spec *spec, struct load_process *process, const struct load_module *module)
+{
+    if (spec->pid && spec->pid != target_pid(load_process_target(process)))
+        return false;
+    return (spec->pid && !spec->module[0]) || spec_matches_module(spec, module->path);
+}
+
+static struct err *add_trace_point(struct load_session *session, struct member *member, struct load_module *module,
+                                   const struct load_resolved *resolved, size_t index, requests *out)
+{
+    const struct load_trace_point *point = &resolved->point.at[index];
+    uint32_t row = row_of(session, module, point), counter;
+    if (point->refusal != INSN_OK) {
+        session->row.at[row].reason = point->refusal;
+        return NULL;
+    }
+    while (member->row_module.n <= row)
+        VEC_PUSH(&member->row_module, 0);
+    if (member->row_module.at[row] == member->modules_resolved)
+        return NULL; /* another specification has it already */
+    member->row_module.at[row] = member->modules_resolved;
+    ERR_TRY(load_process_new_counter(member->process, &counter));
+    VEC_PUSH(&member->counter, (struct row_counter){row, counter});
+    for (uint32_t i = 0; i < point->place_count; i++) {
+        const struct load_place *place = &resolved->place.at[point->first_place + i];
+        VEC_PUSH(out, (struct load_request){.module = module,
+                                            .func_va = place->func_va,
+                                            .func_size = place->func_size,
+                                            .probe = {.va = place->va, .counter = counter, .action = LOAD_COUNT, .taken = place->taken}});
+    }
+    return NULL;
+}
+
+static struct err *resolve_module(struct load_session *session, struct member *member, struct load_module *module, requests *out)
+{
+    module->resolved = true;
+    member->modules_resolved++;
+    for (size_t i = 0; i < session->spec_count; i++) {
+        const struct spec *spec = &session->spec[i];
+        if (!is_meant(spec, member->process, module))
+            continue;
+        struct err *error = load_module_open(member->process, module);
+        if (error && error->code == ERR_FILE && (strchr(spec->module, '*') || !spec->module[0])) {
+            err_free(error); /* a pattern need not fit everything */
+            return NULL;
+        }
+        if (error)
+            return error;
+        struct load_resolved resolved = {0};
+        load_resolve(module->code, spec, &resolved);
+        session->matches[i] += resolved.point.n;
+        for (size_t k = 0; k < resolved.point.n && !error; k++)
+            error = add_trace_point(session, member, module, &resolved, k, out);
+        load_resolved_deinit(&resolved);
+        if (error)
+            return error;
+    }
+    return NULL;
+}
+
+static int by_counter(const void *a, const void *b)
+{
+    const struct row_counter *x = a, *y = b;
+    return x->counter < y->counter ? -1 : x->counter > y->counter;
+}
+
+static void note_results(struct load_session *session, const struct member *member, const requests *done)
+{
+    VEC(struct row_counter) sorted = {0};
+    for (size_t i = 0; i < member->counter.n; i++)
+        VEC_PUSH(&sorted, member->counter.at[i]);
+    if (sorted.n)
+        qsort(sorted.at, sorted.n, sizeof *sorted.at, by_counter);
+    for (size_t i = 0; i < done->n; i++) {
+        struct row_counter key = {0, done->at[i].probe.counter};
+        const struct row_counter *found =
+            done->at[i].probe.action == LOAD_COUNT && sorted.n ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter) : NULL;
+        if (!found)
+            continue;
+        struct load_row *row = &session->row.at[found->row];
+        if (done->at[i].kind == LOAD_REFUSED)
+            row->reason = done->at[i].reason;
+        else
+            row->places++;
+        row->traps += done->at[i].kind == LOAD_TRAP;
+    }
+    VEC_FREE(&sorted);
+}
+
+/* Probes what is new in the process. With `first`, also hooks the loader. */
+static struct err *sync_process(struct load_session *session, struct member *member, bool first)
+{
+    struct load_process *process = member->process;
+    ERR_TRY(load_process_refresh(process));
+    requests list = {0};
+    struct load_request loader;
+    if (first && load_process_loader_request(process, &loader))
+        VEC_PUSH(&list, loader);
+    struct err *error = NULL;
+    for (size_t i = 0; i < load_process_module_count(process) && !error; i++) {
+        struct load_module *module = load_process_module(process, i);
+        size_t before = list.n;
+        if (!module->resolved)
+            error = resolve_module(session, member, module, &list);
+        if (session->progress && list.n != before)
+            session->progress(session->progress_context, module->path, list.n - before, list.n);
+    }
+    if (!error && list.n) {
+        error = load_process_change(process, list.at, list.n);
+        if (load_process_pause_ns(process) > session->pause_ns)
+            session->pause_ns = load_process_pause_ns(process);
+    }
+    if (!error)
+        note_results(session, member, &list);
+    VEC_FREE(&list);
+    return error;
+}
+
+/* ---- watching ---- */
+
+static void *watch(void *context)
+{
+    struct member *member = context;
+    uint32_t *word = load_process_event_word(member->process);
+    while (!__atomic_load_n(&member->stop_watching, __ATOMIC_ACQUIRE)) {
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        load_process_beat(member->process);
+        if (load_process_load_event(member->process)) {
+            uint64_t one = 1;
+            if (write(member->session->event_fd, &one, sizeof one) < 0)
+                break;
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            continue;
+        }
+        syscall(SYS_futex, word, FUTEX_WAIT, seen, &(struct timespec){.tv_nsec = 20000000}, NULL, 0);
+    }
+    return NULL;
+}
+
+static void stop_watching(struct member *member)
+{
+    if (!member->watched)
+        return;
+    __atomic_store_n(&member->stop_watching, true, __ATOMIC_RELEASE);
+    pthread_join(member->watcher, NULL);
+    member->watched = false;
+}
+
+/* ---- members ---- */
+
+static struct err *detach_member(struct member *member)
+{
+    struct load_session *session = member->session;
+    stop_watching(member);
+    struct target *target = load_process_target(member->process);
+    if (member->is_command && target_ended(target))
+        session->status = target_exit_status(target);
+    /* The counters are read after the last probe is gone. */
+    const struct wire_shared *shared = load_process_shared(member->process);
+    struct err *error = load_process_detach(member->process);
+    for (size_t i = 0; i < member->counter.n; i++)
+        session->row.at[member->counter.at[i].row].ended += drain_counter(shared, member->counter.at[i].counter);
+    load_process_destroy(member->process);
+    VEC_FREE(&member->counter);
+    VEC_FREE(&member->row_module);
+    free(member);
+    return error;
+}
+
+static uint32_t counter_room(const struct load_session *session)
+{
+    /* A pattern can mean a whole program: every function of every library has room. */
+    bool pattern = false;
+    for (size_t i = 0; i < session->spec_count; i++)
+        pattern |= session->spec[i].function && strpbrk(session->spec[i].function, "*?[");
+    return pattern ? 1u << 20 : 1u << 14;
+}
+
+static struct err *add_member(struct load_session *session, struct target *target, bool is_command)
+{
+    struct load_process *process;
+    ERR_TRY(load_process_create(target, session->cache, counter_room(session), &process));
+    struct member *member = memory_zero(1, sizeof *member);
+    member->session = session;
+    member->process = process;
+    member->is_command = is_command;
+    struct err *error = sync_process(session, member, true);
+    if (error) {
+        err_free(detach_member(member));
+        return error;
+    }
+    member->watched = pthread_create(&member->watcher, NULL, watch, member) == 0;
+    VEC_PUSH(&session->member, member);
+    if (!is_command)
+        return NULL;
+    target_hold(target, false);
+    return target_resume(target);
+}
+
+struct err *load_session_attach(struct load_session *session, pid_t pid)
+{
+    struct target *target;
+    ERR_TRY(target_open(pid, &target));
+    return add_member(session, target, false);
+}
+
+struct err *load_session_start(struct load_session *session, char *const argv[])
+{
+    struct target *target;
+    ERR_TRY(target_start(argv, &target));
+    target_hold(target, true);
+    return add_member(session, target, true);
+}
+
+struct load_session *load_session_create(const struct spec *spec, size_t spec_count, load_progress_fn *progress, void *context)
+{
+    struct load_session *session = memory_zero(1, sizeof *session);
+    session->spec = spec;
+    session->spec_count = spec_count;
+    session->matches = memory_zero(spec_count, sizeof *session->matches);
+    session->progress = progress;
+    session->progress_context = context;
+    session->cache = load_cache_create();
+    session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    session->status = -1;
+    return session;
+}
+
+struct err *load_session_detach(struct load_session *session)
+{
+    struct err *first = NULL;
+    for (size_t i = 0; i < session->member.n; i++) {
+        struct err *error = detach_member(session->member.at[i]);
+        if (!first)
+            first = error;
+        else
+            err_free(error);
+    }
+    session->member.n = 0;
+    return first;
+}
+
+struct err *load_session_destroy(struct load_session *session)
+{
+    struct err *error = load_session_detach(session);
+    for (size_t i = 0; i < session->row.n; i++) {
+        free(session->row.at[i].module);
+        free(session->row.at[i].function);
+    }
+    VEC_FREE(&session->row);
+    VEC_FREE(&session->row_bucket);
+    VEC_FREE(&session->member);
+    load_cache_destroy(session->cache);
+    close(session->event_fd);
+    free(session->matches);
+    free(session);
+    return error;
+}
+
+/* ---- events ---- */
+
+int load_session_event_fd(const struct load_session *session)
+{
+    return session->event_fd;
+}
+
+static struct err *handle_member(struct load_session *session, struct member *member)
+{
+    if (!load_process_load_event(member->process))
+        return NULL;
+    struct err *error = sync_process(session, member, false);
+    load_process_answer(member->process);
+    return error;
+}
+
+struct err *load_session_handle(struct load_session *session)
+{
+    uint64_t ignored;
+    while (read(session->event_fd, &ignored, sizeof ignored) > 0)
+        ;
+    struct err *first = NULL;
+    for (size_t i = 0; i < session->member.n;) {
+        struct member *member = session->member.at[i];
+        struct err *error = target_ended(load_process_target(member->process)) ? NULL : handle_member(session, member);
+        if (error && error->code == ERR_NO_PROCESS) {
+            err_free(error);
+            error = NULL;
+        }
+        if (target_ended(load_process_target(member->process))) {
+            session->member.at[i] = session->member.at[--session->member.n];
+            err_free(error);
+            error = detach_member(member);
+        } else {
+            i++;
+        }
+        if (!first)
+            first = error;
+        else
+            err_free(error);
+    }
+    return first;
+}
+
+size_t load_session_live(const struct load_session *session)
+{
+    return session->member.n;
+}
+
+int load_session_process_fd(const struct load_session *session, size_t index)
+{
+    return target_pidfd(load_process_target(session->member.at[index]->process));
+}
+
+int load_session_status(const struct load_session *session)
+{
+    return session->status;
+}
+
+/* ---- reading ---- */
+
+size_t load_session_row_count(const struct load_session *session)
+{
+    return session->row.n;
+}
+
+const struct load_row *load_session_row(const struct load_session *session, size_t index)
+{
+    return &session->row.at[index];
+}
+
+void load_session_hits(const struct load_session *session, uint64_t *hits)
+{
+    for (size_t i = 0; i < session->row.n; i++)
+        hits[i] = session->row.at[i].ended;
+    for (size_t m = 0; m < session->member.n; m++) {
+        const struct member *member = session->member.at[m];
+        for (size_t i = 0; i < member->counter.n; i++)
+            hits[member->counter.at[i].row] += drain_counter(load_process_shared(member->process), member->counter.at[i].counter);
+    }
+}
+
+size_t load_session_matches(const struct load_session *session, size_t spec)
+{
+    return session->matches[spec];
+}
+
+uint64_t load_session_pause_ns(const struct load_session *session)
+{
+    return session->pause_ns;
+}

@@ -1,0 +1,56 @@
+/* Many processes, many trace points, one table of counts: what a consumer of probes works with.
+ *
+ * A row is a trace point by name (module, function, point); a process contributes its own counter to each row that it has. Several consumers
+ * may each have a session in one program; two programs can not probe one process at the same time. */
+#ifndef LOAD_SESSION_H
+#define LOAD_SESSION_H
+
+#include "load/process.h"
+#include "load/resolve.h"
+
+struct load_row {
+    char *module;    /* path */
+    char *function;  /* name for people: demangled */
+    char point[32];  /* "entry", "return", "+0x12" */
+    uint64_t ended;  /* hits in processes that have been detached from */
+    uint64_t places; /* instructions that were patched for it, in all processes */
+    uint64_t traps;  /* ... of which by a trap */
+    uint8_t reason;  /* enum insn_reason: why its last refused place was refused */
+};
+
+struct load_session;
+typedef void load_progress_fn(void *context, const char *module, size_t places_done, size_t places);
+
+/* The specifications stay the caller's and must outlive the session. `progress` may be NULL. */
+struct load_session *load_session_create(const struct spec *spec, size_t spec_count, load_progress_fn *progress, void *context);
+/* Detaches from every process that is left. The first error is returned, all are detached anyway. */
+struct err *load_session_destroy(struct load_session *session);
+
+/* Adds a running process, or a command that is started with the probes of its program and its loader in place; libraries get theirs as they
+ * are loaded. On failure the process is as it was. */
+struct err *load_session_attach(struct load_session *session, pid_t pid);
+struct err *load_session_start(struct load_session *session, char *const argv[]);
+
+/* Detaches from every process; rows and hits stay readable. */
+struct err *load_session_detach(struct load_session *session);
+
+/* Becomes readable when load_session_handle() has something to do: libraries were loaded. It is also to be called when a process ends. */
+int load_session_event_fd(const struct load_session *session);
+struct err *load_session_handle(struct load_session *session);
+/* Processes that still run, and for each a descriptor that becomes readable when it ends. */
+size_t load_session_live(const struct load_session *session);
+int load_session_process_fd(const struct load_session *session, size_t index);
+/* The status of waitpid(2) of the command that was started, once it has ended; -1 before that, or without a command. */
+int load_session_status(const struct load_session *session);
+
+/* Rows in the order of their first appearance; they stay until the session ends. */
+size_t load_session_row_count(const struct load_session *session);
+const struct load_row *load_session_row(const struct load_session *session, size_t index);
+/* Fills in the hits of every row so far. */
+void load_session_hits(const struct load_session *session, uint64_t *hits);
+/* How many trace points the specification has matched so far, in all processes. */
+size_t load_session_matches(const struct load_session *session, size_t spec);
+/* The longest that all threads of a process were stopped for a change. */
+uint64_t load_session_pause_ns(const struct load_session *session);
+
+#endif

@@ -1,0 +1,43 @@
+/* Shared by the files of target/ only. */
+#ifndef TARGET_INTERNAL_H
+#define TARGET_INTERNAL_H
+
+#include "target/target.h"
+
+#include <signal.h>
+
+/* Where the code for remote calls was put, and what was there. */
+struct remote_stub {
+    uint64_t va; /* 0: not placed */
+    uint8_t original[128];
+};
+
+struct target {
+    pid_t pid;
+    int width;
+    int mem_fd;
+    int pidfd;
+    bool is_child;         /* started by us: its status can be waited for */
+    bool reaped;           /* is_child: `exit_status` is valid */
+    bool keep;             /* see target_keep() */
+    bool hold;             /* see target_hold() */
+    bool seccomp;          /* has a filter */
+    bool seccomp_suspend;  /* ... which we may suspend while we hold it */
+    int exit_status;
+    VEC(struct target_thread) thread;
+    struct remote_stub stub;
+};
+
+/* target_open() without the question whether someone else traces the process. */
+struct err *target_open_traced(pid_t pid, struct target **out);
+struct err *target_gone(const struct target *target);
+/* The ptrace options for every thread that we seize. */
+unsigned long target_ptrace_options(const struct target *target);
+/* Takes a thread's registers after it has stopped and makes an interrupted system call one that is about to be made again. */
+struct err *target_thread_settle(struct target *target, struct target_thread *thread);
+struct err *target_thread_write_regs(struct target_thread *thread);
+/* Notes what waitpid() said about a thread that should be stopped. False when it is gone. */
+bool target_thread_note(struct target *target, struct target_thread *thread, int status);
+bool target_status_field(pid_t pid, pid_t tid, const char *name, char *value, size_t room);
+
+#endif

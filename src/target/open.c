@@ -1,0 +1,289 @@
+#include "target/internal.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct err *target_gone(const struct target *target)
+{
+    return err_new(ERR_NO_PROCESS, "process %d: has ended", target->pid);
+}
+
+/* ---- what /proc says ---- */
+
+static ssize_t read_file(const char *path, char *text, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t total = 0, got;
+    while ((size_t)total < room - 1 && (got = read(fd, text + total, room - 1 - (size_t)total)) > 0)
+        total += got;
+    close(fd);
+    text[total] = 0;
+    return total;
+}
+
+bool target_status_field(pid_t pid, pid_t tid, const char *name, char *value, size_t room)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
+    if (read_file(path, text, sizeof text) <= 0)
+        return false;
+    size_t length = strlen(name);
+    for (char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) || line[length] != ':')
+            continue;
+        line += length + 1;
+        line += strspn(line, " \t");
+        snprintf(value, room, "%.*s", (int)strcspn(line, "\n"), line);
+        return true;
+    }
+    return false;
+}
+
+uint64_t target_start_time(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (read_file(path, text, sizeof text) <= 0)
+        return 0;
+    /* The name in parentheses may hold anything; fields are counted from the last ')'. Start time is field 22. */
+    char *field = strrchr(text, ')');
+    for (int skip = 0; field && skip < 20; skip++)
+        field = strchr(field + 1, ' ');
+    return field ? strtoull(field, NULL, 10) : 0;
+}
+
+/* Any thread's filter counts: any of them may be borrowed for a remote call. */
+static bool has_seccomp(pid_t pid)
+{
+    char path[64], value[64];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; tasks && !found && (entry = readdir(tasks));) {
+        pid_t tid = atoi(entry->d_name);
+        found = tid > 0 && target_status_field(pid, tid, "Seccomp", value, sizeof value) && value[0] != '0';
+    }
+    if (tasks)
+        closedir(tasks);
+    return found;
+}
+
+static struct err *check_process(pid_t pid)
+{
+    char value[256];
+    if (!target_status_field(pid, pid, "State", value, sizeof value))
+        return err_new(ERR_NO_PROCESS, "process %d: no such process", pid);
+    if (value[0] == 'Z' || value[0] == 'X')
+        return err_new(ERR_NO_PROCESS, "process %d: is a zombie, nothing is left to trace", pid);
+    if (!target_status_field(pid, pid, "VmSize", value, sizeof value))
+        return err_new(ERR_REFUSED, "process %d: is a kernel thread and has no user code", pid);
+    if (target_status_field(pid, pid, "Tgid", value, sizeof value) && atoi(value) != pid)
+        return err_new(ERR_NO_PROCESS, "process %d: is a thread; its process is %s", pid, value);
+    if (target_status_field(pid, pid, "TracerPid", value, sizeof value) && atoi(value) != 0)
+        return err_new(ERR_REFUSED, "process %d: is already traced by process %s (a debugger?); end that first", pid, value);
+    return NULL;
+}
+
+static struct err *permission_error(pid_t pid)
+{
+    char scope[16] = "";
+    int value = read_file("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope) > 0 ? atoi(scope) : 0;
+    if (value > 0)
+        return err_new(ERR_PERMISSION,
+                       "process %d: not permitted: be its user, have CAP_SYS_PTRACE, and note that kernel.yama.ptrace_scope is %d (0 allows "
+                       "attaching to one's own processes; or start the program with -- CMD)",
+                       pid, value);
+    return err_new(ERR_PERMISSION, "process %d: not permitted: be the same user (and the program not set-uid), or have CAP_SYS_PTRACE", pid);
+}
+
+static struct err *read_width(pid_t pid, int *width)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ESRCH ? err_new(ERR_NO_PROCESS, "process %d: has ended", pid) : permission_error(pid);
+    Elf64_Ehdr header;
+    ssize_t got = read(fd, &header, sizeof header);
+    close(fd);
+    if (got < 20 || memcmp(header.e_ident, ELFMAG, SELFMAG))
+        return err_new(ERR_FILE, "process %d: its program is not an ELF file", pid);
+    if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64)
+        *width = 64;
+    else if (header.e_machine == EM_386 && header.e_ident[EI_CLASS] == ELFCLASS32)
+        *width = 32;
+    else
+        return err_new(ERR_FILE, "process %d: its program is for another architecture (ELF machine %u), not x86", pid, header.e_machine);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+/* Suspending a filter needs CAP_SYS_ADMIN; asking the kernel on a process of our own tells. */
+static bool may_suspend_seccomp(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    if (child < 0)
+        return false;
+    bool allowed = ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_SUSPEND_SECCOMP) == 0;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, __WALL);
+    return allowed;
+}
+
+struct err *target_open(pid_t pid, struct target **out)
+{
+    ERR_TRY(check_process(pid));
+    return target_open_traced(pid, out);
+}
+
+struct err *target_open_traced(pid_t pid, struct target **out)
+{
+    int width = 0;
+    ERR_TRY(read_width(pid, &width));
+    bool seccomp = has_seccomp(pid);
+    bool suspend = seccomp && may_suspend_seccomp();
+    if (seccomp && !suspend)
+        return err_new(ERR_REFUSED,
+                       "process %d: has a seccomp filter that might kill it when it maps our code; run as a user with CAP_SYS_ADMIN, which "
+                       "may suspend the filter meanwhile",
+                       pid);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", pid);
+    int mem_fd = open(path, O_RDWR | O_CLOEXEC);
+    if (mem_fd < 0)
+        return errno == ENOENT || errno == ESRCH ? err_new(ERR_NO_PROCESS, "process %d: has ended", pid) : permission_error(pid);
+    int pidfd = pidfd_open(pid, 0);
+    if (pidfd < 0) {
+        close(mem_fd);
+        return err_errno(ERR_NO_PROCESS, errno, "process %d", pid);
+    }
+    struct target *target = memory_zero(1, sizeof *target);
+    target->pid = pid;
+    target->width = width;
+    target->mem_fd = mem_fd;
+    target->pidfd = pidfd;
+    target->seccomp = seccomp;
+    target->seccomp_suspend = suspend;
+    *out = target;
+    return NULL;
+}
+
+void target_close(struct target *target)
+{
+    if (!target)
+        return;
+    target->keep = target->hold = false;
+    err_free(target_resume(target));
+    close(target->mem_fd);
+    close(target->pidfd);
+    VEC_FREE(&target->thread);
+    free(target);
+}
+
+pid_t target_pid(const struct target *target)
+{
+    return target->pid;
+}
+
+int target_width(const struct target *target)
+{
+    return target->width;
+}
+
+int target_pidfd(const struct target *target)
+{
+    return target->pidfd;
+}
+
+bool target_has_seccomp(const struct target *target)
+{
+    return target->seccomp;
+}
+
+void target_hold(struct target *target, bool on)
+{
+    target->hold = on;
+}
+
+void target_keep(struct target *target, bool on)
+{
+    target->keep = on;
+}
+
+bool target_ended(const struct target *target)
+{
+    if (target->reaped)
+        return true;
+    siginfo_t info = {0};
+    if (target->is_child)
+        return waitid(P_PIDFD, (id_t)target->pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0;
+    char value[64];
+    return !target_status_field(target->pid, target->pid, "State", value, sizeof value) || value[0] == 'Z' || value[0] == 'X';
+}
+
+int target_exit_status(struct target *target)
+{
+    while (!target->reaped) {
+        if (waitpid(target->pid, &target->exit_status, __WALL) < 0 && errno != EINTR)
+            target->reaped = true;
+        else if (WIFEXITED(target->exit_status) || WIFSIGNALED(target->exit_status))
+            target->reaped = true;
+    }
+    return target->exit_status;
+}
+
+size_t target_thread_count(const struct target *target)
+{
+    return target->thread.n;
+}
+
+struct target_thread *target_thread(struct target *target, size_t index)
+{
+    return &target->thread.at[index];
+}
+
+/* ---- other processes ---- */
+
+void target_find_by_map(const char *path, pid_t except, target_pids *out)
+{
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return;
+    for (struct dirent *entry; (entry = readdir(proc));) {
+        pid_t pid = atoi(entry->d_name);
+        if (pid <= 0 || pid == except)
+            continue;
+        char name[64];
+        snprintf(name, sizeof name, "/proc/%d/maps", pid);
+        FILE *maps = fopen(name, "re");
+        if (!maps)
+            continue;
+        char *line = NULL;
+        size_t room = 0;
+        bool found = false;
+        while (!found && getline(&line, &room, maps) > 0)
+            found = strstr(line, path) != NULL;
+        free(line);
+        fclose(maps);
+        if (found)
+            VEC_PUSH(out, pid);
+    }
+    closedir(proc);
+}

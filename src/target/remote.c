@@ -1,0 +1,230 @@
+/* Remote system calls.
+ *
+ * A stopped thread is sent through a stub: `syscall`, then code that restores the thread's signal mask and registers from a frame on its
+ * own stack and returns to where it was. While we live, the thread is stopped again at the end of the system call and its registers are put
+ * back from here; if we are killed, the kernel lets the thread run and the stub puts everything back. The stub is written over zero bytes
+ * behind the end of some module's code, where nothing can execute, and taken away again.
+ *
+ * The signal mask is full meanwhile, so that no handler sees the borrowed registers. */
+#include "target/internal.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+static const uint8_t stub64[] = {
+    0x0f, 0x05,                               /* syscall                    the one that was asked for */
+    0xb8, 0x0e, 0x00, 0x00, 0x00,             /* mov $14,%eax               rt_sigprocmask(SIG_SETMASK, frame, NULL, 8) */
+    0xbf, 0x02, 0x00, 0x00, 0x00,             /* mov $2,%edi */
+    0x48, 0x89, 0xe6,                         /* mov %rsp,%rsi */
+    0x31, 0xd2,                               /* xor %edx,%edx */
+    0x41, 0xba, 0x08, 0x00, 0x00, 0x00,       /* mov $8,%r10d */
+    0x0f, 0x05,                               /* syscall */
+    0x48, 0x8d, 0x64, 0x24, 0x08,             /* lea 8(%rsp),%rsp */
+    0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, /* pop r15 r14 r13 r12 rbp rbx */
+    0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58,             /* pop r11 r10 r9 r8 */
+    0x58, 0x59, 0x5a, 0x5e, 0x5f,                               /* pop rax rcx rdx rsi rdi */
+    0x9d,                                                       /* popf */
+    0xc2, 0x80, 0x00,                                           /* ret $128                   over the red zone */
+};
+
+static const uint8_t stub32[] = {
+    0xcd, 0x80,                   /* int $0x80 */
+    0xb8, 0xaf, 0x00, 0x00, 0x00, /* mov $175,%eax              rt_sigprocmask */
+    0xbb, 0x02, 0x00, 0x00, 0x00, /* mov $2,%ebx */
+    0x89, 0xe1,                   /* mov %esp,%ecx */
+    0x31, 0xd2,                   /* xor %edx,%edx */
+    0xbe, 0x08, 0x00, 0x00, 0x00, /* mov $8,%esi */
+    0xcd, 0x80,                   /* int $0x80 */
+    0x83, 0xc4, 0x08,             /* add $8,%esp */
+    0x61,                         /* popa */
+    0x9d,                         /* popf */
+    0xc2, 0x80, 0x00,             /* ret $128 */
+};
+
+enum { RED_ZONE = 128 };
+_Static_assert(sizeof stub64 + TARGET_REMOTE_TEXT <= 128 && sizeof stub32 + TARGET_REMOTE_TEXT <= 128, "stub and text share 128 bytes");
+
+/* What the stubs take off the stack, lowest address first. */
+struct frame64 {
+    uint64_t mask, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, flags, pc;
+};
+struct frame32 {
+    uint64_t mask;
+    uint32_t edi, esi, ebp, unused, ebx, edx, ecx, eax, flags, pc;
+};
+
+/* ---- where the stub lives ---- */
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+static struct err *place_stub(struct target *target)
+{
+    struct remote_stub *stub = &target->stub;
+    const uint8_t *code = target->width == 64 ? stub64 : stub32;
+    size_t size = target->width == 64 ? sizeof stub64 : sizeof stub32;
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(target, &maps));
+    uint64_t va = 0;
+    for (size_t i = 0; i < maps.map.n && !va; i++) {
+        const struct target_map *map = &maps.map.at[i];
+        uint8_t tail[sizeof stub->original];
+        uint64_t tail_va = map->end_va - sizeof tail;
+        if (map->executable && map->readable && map->inode && !map->shared &&
+            target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail && is_zero(tail, sizeof tail))
+            va = tail_va;
+    }
+    target_maps_deinit(&maps);
+    if (!va) {
+        /* The program's own entry is run once, at its start; later nothing comes back to it. */
+        va = target_auxv(target, AT_ENTRY);
+        uint64_t pc = target->thread.at[0].regs.rip;
+        if (!va || (pc >= va && pc < va + sizeof stub->original) || pc == target_auxv(target, AT_BASE))
+            return err_new(ERR_REFUSED, "process %d: no room in its code for a system call stub", target->pid);
+    }
+    ERR_TRY(target_read(target, va, stub->original, sizeof stub->original));
+    stub->va = va;
+    return target_write(target, va, code, size);
+}
+
+struct err *target_remote_end(struct target *target)
+{
+    uint64_t va = target->stub.va;
+    target->stub.va = 0;
+    return va ? target_write(target, va, target->stub.original, sizeof target->stub.original) : NULL;
+}
+
+struct err *target_remote_text(struct target *target, const char *text, uint64_t *va)
+{
+    if (!target->stub.va)
+        ERR_TRY(place_stub(target));
+    *va = target->stub.va + sizeof target->stub.original - TARGET_REMOTE_TEXT;
+    char bytes[TARGET_REMOTE_TEXT] = "";
+    memcpy(bytes, text, strnlen(text, TARGET_REMOTE_TEXT - 1));
+    return target_write(target, *va, bytes, sizeof bytes);
+}
+
+/* ---- one call ---- */
+
+static struct err *write_frame(struct target *target, const struct user_regs_struct *regs, uint64_t mask, uint64_t *frame_va)
+{
+    if (target->width == 64) {
+        struct frame64 frame = {mask,     regs->r15, regs->r14, regs->r13, regs->r12, regs->rbp, regs->rbx,    regs->r11, regs->r10,
+                                regs->r9, regs->r8,  regs->rax, regs->rcx, regs->rdx, regs->rsi, regs->rdi, regs->eflags, regs->rip};
+        *frame_va = regs->rsp - RED_ZONE - sizeof frame;
+        return target_write(target, *frame_va, &frame, sizeof frame);
+    }
+    struct frame32 frame = {mask,
+                            (uint32_t)regs->rdi,
+                            (uint32_t)regs->rsi,
+                            (uint32_t)regs->rbp,
+                            0,
+                            (uint32_t)regs->rbx,
+                            (uint32_t)regs->rdx,
+                            (uint32_t)regs->rcx,
+                            (uint32_t)regs->rax,
+                            (uint32_t)regs->eflags,
+                            (uint32_t)regs->rip};
+    *frame_va = regs->rsp - RED_ZONE - sizeof frame;
+    return target_write(target, *frame_va, &frame, sizeof frame);
+}
+
+static void set_call(struct target *target, struct user_regs_struct *regs, long number, const uint64_t args[6])
+{
+    regs->orig_rax = (uint64_t)-1;
+    regs->rax = (uint64_t)number;
+    if (target->width == 64) {
+        regs->rdi = args[0], regs->rsi = args[1], regs->rdx = args[2];
+        regs->r10 = args[3], regs->r8 = args[4], regs->r9 = args[5];
+    } else {
+        regs->rbx = args[0], regs->rcx = args[1], regs->rdx = args[2];
+        regs->rsi = args[3], regs->rdi = args[4], regs->rbp = args[5];
+    }
+}
+
+/* Runs the thread until it is at a system call stop. Group stops and late interrupts in between mean nothing here. */
+static struct err *run_to_syscall_stop(struct target *target, struct target_thread *thread)
+{
+    for (;;) {
+        int status;
+        if (ptrace(PTRACE_SYSCALL, thread->tid, 0, 0))
+            return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: continue", thread->tid);
+        while (waitpid(thread->tid, &status, __WALL) < 0)
+            if (errno != EINTR)
+                return target_gone(target);
+        if (!WIFSTOPPED(status)) {
+            target_thread_note(target, thread, status);
+            thread->stopped = false;
+            return target_gone(target);
+        }
+        if (WSTOPSIG(status) == (SIGTRAP | 0x80) && status >> 16 == 0)
+            return NULL;
+        if (status >> 16 == 0)
+            return err_new(ERR_SYSTEM, "thread %d: unexpected signal %d in a remote call", thread->tid, WSTOPSIG(status));
+    }
+}
+
+static struct err *call_with_frame(struct target *target, struct target_thread *thread, long number, const uint64_t args[6], uint64_t frame_va,
+                                   int64_t *result)
+{
+    struct user_regs_struct regs = thread->regs;
+    set_call(target, &regs, number, args);
+    regs.rip = target->stub.va;
+    regs.rsp = frame_va;
+    regs.eflags &= ~0x100ull; /* no single step of the program's own in our code */
+    if (ptrace(PTRACE_SETREGS, thread->tid, 0, &regs))
+        return target_gone(target);
+    ERR_TRY(run_to_syscall_stop(target, thread));
+    ERR_TRY(run_to_syscall_stop(target, thread));
+    if (ptrace(PTRACE_GETREGS, thread->tid, 0, &regs))
+        return target_gone(target);
+    *result = target->width == 64 ? (int64_t)regs.rax : (int32_t)regs.rax;
+    return NULL;
+}
+
+/* A thread that is about to deliver a signal, or whose system call the kernel is about to settle, can not be borrowed. */
+static struct target_thread *borrowable(struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n; i++) {
+        struct target_thread *thread = &target->thread.at[i];
+        if (thread->stopped && !thread->signal && !thread->restart_pending)
+            return thread;
+    }
+    return NULL;
+}
+
+struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result)
+{
+    struct target_thread *thread = borrowable(target);
+    if (!thread)
+        return err_new(ERR_SYSTEM, "process %d: every thread is about to handle a signal; try again", target->pid);
+    if (!target->stub.va)
+        ERR_TRY(place_stub(target));
+    uint64_t mask, full = ~0ull, frame_va = 0;
+    if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
+        return target_gone(target);
+    ERR_TRY(write_frame(target, &thread->regs, mask, &frame_va));
+    if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
+        return target_gone(target);
+    struct err *error = call_with_frame(target, thread, number, args, frame_va, result);
+    /* The thread is no longer in the system call it was stopped in, so the kernel would not restart it: the registers that
+     * target_thread_settle() made say where it goes on. */
+    thread->regs.orig_rax = (uint64_t)-1;
+    thread->regs_changed = true;
+    struct err *back = thread->stopped ? target_thread_write_regs(thread) : NULL;
+    ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask);
+    thread->regs_changed = true;
+    if (!error)
+        return back;
+    err_free(back);
+    return error;
+}

@@ -1,0 +1,247 @@
+/* Stopping and resuming threads.
+ *
+ * SEIZE + INTERRUPT stops a thread wherever it is. In a blocking system call the kernel ends the call early; most calls are then made again
+ * by the kernel, some (epoll_wait, semtimedop, sigtimedwait, sockets with a timeout ...) return EINTR instead. Both are settled here in one way:
+ * the registers are set to just before the call, so that it is made again. With a signal pending the kernel's own decision stands, because
+ * then the call ends as it would have ended natively. */
+#include "target/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* From the kernel's include/linux/errno.h: never seen by programs, only by tracers. */
+enum { KERNEL_ERESTARTSYS = 512, KERNEL_ERESTARTNOINTR = 513, KERNEL_ERESTARTNOHAND = 514, KERNEL_ERESTART_RESTARTBLOCK = 516 };
+enum { NR64_RESTART = 219, NR32_RESTART = 0, NR64_CLOSE = 3, NR32_CLOSE = 6 };
+
+unsigned long target_ptrace_options(const struct target *target)
+{
+    unsigned long options = PTRACE_O_TRACESYSGOOD;
+    if (target->seccomp_suspend)
+        options |= PTRACE_O_SUSPEND_SECCOMP;
+    if (target->keep)
+        options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+    return options;
+}
+
+/* ---- settling a stopped thread ---- */
+
+static bool has_pending_signal(const struct target *target, pid_t tid)
+{
+    char value[64];
+    uint64_t pending = 0, blocked = 0;
+    if (target_status_field(target->pid, tid, "SigPnd", value, sizeof value))
+        pending |= strtoull(value, NULL, 16);
+    if (target_status_field(target->pid, tid, "ShdPnd", value, sizeof value))
+        pending |= strtoull(value, NULL, 16);
+    if (target_status_field(target->pid, tid, "SigBlk", value, sizeof value))
+        blocked = strtoull(value, NULL, 16);
+    return (pending & ~blocked) != 0;
+}
+
+struct err *target_thread_settle(struct target *target, struct target_thread *thread)
+{
+    if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->regs))
+        return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: read registers", thread->tid);
+    thread->regs_changed = false;
+    thread->restart_pending = false;
+    struct user_regs_struct *regs = &thread->regs;
+    bool wide = target->width == 64;
+    int64_t number = wide ? (int64_t)regs->orig_rax : (int32_t)regs->orig_rax;
+    int64_t result = wide ? (int64_t)regs->rax : (int32_t)regs->rax;
+    if (number < 0)
+        return NULL;
+    bool restarts = result == -KERNEL_ERESTARTSYS || result == -KERNEL_ERESTARTNOINTR || result == -KERNEL_ERESTARTNOHAND ||
+                    result == -KERNEL_ERESTART_RESTARTBLOCK;
+    /* close() has closed whatever it answers; making it again would close someone else's descriptor. */
+    bool interrupted = result == -EINTR && number != (wide ? NR64_CLOSE : NR32_CLOSE);
+    if (!restarts && !interrupted)
+        return NULL;
+    if (thread->signal || has_pending_signal(target, thread->tid)) {
+        thread->restart_pending = restarts;
+        return NULL;
+    }
+    if (result == -KERNEL_ERESTART_RESTARTBLOCK)
+        number = wide ? NR64_RESTART : NR32_RESTART;
+    regs->rax = (uint64_t)number;
+    regs->rip -= 2;
+    regs->orig_rax = (uint64_t)-1;
+    thread->regs_changed = true;
+    return NULL;
+}
+
+struct err *target_thread_write_regs(struct target_thread *thread)
+{
+    if (thread->regs_changed && ptrace(PTRACE_SETREGS, thread->tid, 0, &thread->regs))
+        return err_errno(errno == ESRCH ? ERR_NO_PROCESS : ERR_SYSTEM, errno, "thread %d: write registers", thread->tid);
+    thread->regs_changed = false;
+    return NULL;
+}
+
+/* ---- stopping ---- */
+
+static struct target_thread *find_thread(struct target *target, pid_t tid)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target->thread.at[i].tid == tid)
+            return &target->thread.at[i];
+    return NULL;
+}
+
+static void forget_thread(struct target *target, const struct target_thread *thread)
+{
+    size_t index = (size_t)(thread - target->thread.at);
+    memmove(&target->thread.at[index], &target->thread.at[index + 1], (target->thread.n - index - 1) * sizeof *thread);
+    target->thread.n--;
+}
+
+bool target_thread_note(struct target *target, struct target_thread *thread, int status)
+{
+    if (!WIFSTOPPED(status)) {
+        if (thread->tid == target->pid && target->is_child) {
+            target->reaped = true;
+            target->exit_status = status;
+        }
+        return false;
+    }
+    thread->stopped = true;
+    bool event = status >> 16 != 0;
+    thread->signal = event || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+    return true;
+}
+
+static bool seize(struct target *target, pid_t tid, struct err **error)
+{
+    if (ptrace(PTRACE_SEIZE, tid, 0, target_ptrace_options(target))) {
+        if (errno == EPERM && tid == target->pid)
+            *error = err_new(ERR_PERMISSION, "process %d: the kernel refuses to let us trace it (another tracer, or not permitted)", tid);
+        return false; /* another thread that can not be seized is ending */
+    }
+    ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+    VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
+    return true;
+}
+
+/* Waits until every seized thread is stopped; threads that end are forgotten. */
+static struct err *await_stops(struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n;) {
+        struct target_thread *thread = &target->thread.at[i];
+        int status;
+        if (thread->stopped) {
+            i++;
+            continue;
+        }
+        pid_t got = waitpid(thread->tid, &status, __WALL);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 || !target_thread_note(target, thread, status)) {
+            forget_thread(target, thread);
+            continue;
+        }
+        struct err *error = target_thread_settle(target, thread);
+        if (error && error->code == ERR_NO_PROCESS) {
+            err_free(error);
+            forget_thread(target, thread);
+            continue;
+        }
+        if (error)
+            return error;
+        i++;
+    }
+    return NULL;
+}
+
+/* Seizes the threads that are not yet held; *found says how many there were. With `only_one`, at most one. */
+static struct err *seize_threads(struct target *target, bool only_one, size_t *found)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", target->pid);
+    DIR *tasks = opendir(path);
+    *found = 0;
+    if (!tasks)
+        return target_gone(target);
+    struct err *error = NULL;
+    for (struct dirent *entry; !error && (entry = readdir(tasks));) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid <= 0 || find_thread(target, tid) || (only_one && *found))
+            continue;
+        *found += seize(target, tid, &error);
+    }
+    closedir(tasks);
+    return error;
+}
+
+static struct err *interrupt_kept(struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (!target->thread.at[i].stopped)
+            ptrace(PTRACE_INTERRUPT, target->thread.at[i].tid, 0, 0);
+    return await_stops(target);
+}
+
+struct err *target_stop(struct target *target)
+{
+    ERR_TRY(interrupt_kept(target));
+    /* A running thread may start another behind our back: go round until a whole pass finds nothing new. */
+    for (size_t found = 1; found;) {
+        ERR_TRY(seize_threads(target, false, &found));
+        ERR_TRY(await_stops(target));
+    }
+    return target->thread.n ? NULL : target_gone(target);
+}
+
+struct err *target_stop_one(struct target *target)
+{
+    if (target->thread.n)
+        return target_stop(target);
+    size_t found;
+    ERR_TRY(seize_threads(target, true, &found));
+    ERR_TRY(await_stops(target));
+    return target->thread.n ? NULL : target_gone(target);
+}
+
+/* ---- resuming ---- */
+
+struct err *target_write_regs(struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target->thread.at[i].stopped)
+            ERR_TRY(target_thread_write_regs(&target->thread.at[i]));
+    return NULL;
+}
+
+struct err *target_resume(struct target *target)
+{
+    struct err *first = target_remote_end(target);
+    if (target->hold)
+        return first ? first : target_write_regs(target);
+    for (size_t i = 0; i < target->thread.n; i++) {
+        struct target_thread *thread = &target->thread.at[i];
+        if (!thread->stopped) {
+            if (target->keep)
+                continue;
+            /* Only a stopped thread can be detached. */
+            int status;
+            ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
+            if (waitpid(thread->tid, &status, __WALL) < 0 || !target_thread_note(target, thread, status))
+                continue;
+        }
+        struct err *error = target_thread_write_regs(thread);
+        if (error && !first && error->code != ERR_NO_PROCESS)
+            first = error;
+        else
+            err_free(error);
+        ptrace(target->keep ? PTRACE_CONT : PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
+        thread->signal = 0;
+        thread->stopped = false;
+    }
+    if (!target->keep)
+        target->thread.n = 0;
+    return first;
+}

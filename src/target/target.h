@@ -1,0 +1,114 @@
+/* A process: stop it, read and write it, make it call the kernel, let it go. The only folder that uses ptrace and /proc/PID.
+ *
+ * In: a pid or a command. Out: threads with their registers, memory, mappings. What to patch is decided elsewhere.
+ *
+ * Invariants
+ *  1. A target that is not stopped is not held by ptrace at all, unless target_keep() asked for it.
+ *  2. A stop is invisible: interrupted system calls go on, with no EINTR that a native run would not have shown; signals that arrive
+ *     meanwhile are delivered afterwards, in order.
+ *  3. If this program is killed at any moment, each thread goes on as if nothing had happened. That is why registers are put back by code
+ *     that runs in the target (remote.c), never by us alone.
+ *  4. Every function may find that the process has ended, and then returns ERR_NO_PROCESS.
+ */
+#ifndef TARGET_TARGET_H
+#define TARGET_TARGET_H
+
+#include "base/err.h"
+#include "base/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+struct target;
+
+/* One thread of a stopped target. */
+struct target_thread {
+    pid_t tid;
+    int signal;                   /* a signal that is being delivered and must be passed on when the thread goes on, else 0 */
+    bool seized;                  /* held by ptrace */
+    bool stopped;                 /* stopped now; `regs` are valid */
+    bool regs_changed;            /* set by whoever changes `regs`; written back before the thread goes on */
+    bool restart_pending;         /* in a system call that the kernel itself will restart or end, because a signal is pending */
+    struct user_regs_struct regs; /* as if between two instructions: interrupted system calls are about to be made again */
+};
+
+/* A mapping of the target. */
+struct target_map {
+    uint64_t start_va, end_va, file_offset;
+    uint64_t inode;
+    uint32_t device; /* major << 20 | minor */
+    bool readable, writable, executable, shared;
+    const char *path; /* "" when anonymous; points into the list's text */
+};
+struct target_maps {
+    VEC(struct target_map) map;
+    char *text;
+};
+
+/* Looks at process `pid` without touching it. Refuses zombies, kernel threads, other architectures, processes that someone traces, and
+ * those whose seccomp filter could kill them when they make our system calls (unless we may suspend it). */
+struct err *target_open(pid_t pid, struct target **out);
+/* Starts a command and returns with it stopped after its exec, before its first instruction. ERR_NO_MATCH or ERR_PERMISSION when the
+ * program can not be executed. The caller is the parent and may wait for it with target_exit_status(). */
+struct err *target_start(char *const argv[], struct target **out);
+/* Lets all threads go and forgets the target. Accepts NULL. */
+void target_close(struct target *target);
+
+pid_t target_pid(const struct target *target);
+int target_width(const struct target *target); /* 32 or 64 */
+/* Becomes readable when the process ends. */
+int target_pidfd(const struct target *target);
+bool target_ended(const struct target *target);
+/* Of a started command: the status of waitpid(2) once target_ended(). */
+int target_exit_status(struct target *target);
+/* Whether its seccomp filter forbids system calls by the agent in normal running. */
+bool target_has_seccomp(const struct target *target);
+
+/* Memory. Both work whether the target runs or is stopped; target_write() also writes to pages that are not writable to the target.
+ * A write of bytes within one page is seen whole or not at all. */
+struct err *target_read(struct target *target, uint64_t va, void *bytes, size_t size);
+struct err *target_write(struct target *target, uint64_t va, const void *bytes, size_t size);
+/* As many bytes as are readable from `va` on, up to `size`. */
+size_t target_read_some(struct target *target, uint64_t va, void *bytes, size_t size);
+
+struct err *target_maps_read(struct target *target, struct target_maps *out);
+void target_maps_deinit(struct target_maps *maps);
+/* Opens the file behind a mapping as the target sees it; ERR_FILE when it was deleted or replaced since. */
+struct err *target_open_mapped_file(struct target *target, const struct target_map *map, int *fd);
+/* Opens the file behind a descriptor of the target for reading and writing. */
+struct err *target_open_fd(struct target *target, int remote_fd, int *fd);
+/* A value of the auxiliary vector, 0 when absent. */
+uint64_t target_auxv(struct target *target, unsigned type);
+
+/* Stops every thread, or only one that can make remote calls. Already stopped threads stay so. */
+struct err *target_stop(struct target *target);
+struct err *target_stop_one(struct target *target);
+/* Writes changed registers now; the threads stay stopped. */
+struct err *target_write_regs(struct target *target);
+/* Writes changed registers and lets all threads go, and lets go of them unless they are kept. */
+struct err *target_resume(struct target *target);
+/* While on, target_resume() leaves stopped threads stopped. */
+void target_hold(struct target *target, bool on);
+/* While on, resumed threads stay traced so that target_wait() sees their traps. */
+void target_keep(struct target *target, bool on);
+
+size_t target_thread_count(const struct target *target);
+struct target_thread *target_thread(struct target *target, size_t index);
+
+/* Makes a stopped thread perform a system call (the number is the target's own ABI's). *result is what the kernel returned, negative errno
+ * included. target_remote_end() takes the code for it out of the target again; target_resume() does so too. */
+struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result);
+/* Puts a short text (cut to fit, always terminated) where a remote call can point to it, until target_remote_end(). */
+enum { TARGET_REMOTE_TEXT = 40 };
+struct err *target_remote_text(struct target *target, const char *text, uint64_t *va);
+struct err *target_remote_end(struct target *target);
+
+/* Processes other than `except` that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */
+typedef VEC(pid_t) target_pids;
+void target_find_by_map(const char *path, pid_t except, target_pids *out);
+/* Start time of a process in clock ticks since boot, 0 when there is none: with the pid it names a process for good. */
+uint64_t target_start_time(pid_t pid);
+
+#endif
