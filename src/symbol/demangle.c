@@ -46,10 +46,11 @@ void symbol_demangle_all(struct symbol_file *file)
             continue;
         output->limit = file->demangle_budget < MAX_OUTPUT ? (size_t)file->demangle_budget : MAX_OUTPUT;
         char *bare = func->source == SYMBOL_FROM_PLT ? strndup(func->name, strlen(func->name) - strlen("@plt")) : NULL;
-        if (demangle(bare ? bare : func->name, output)) {
-            file->demangle_budget -= output->size;
+        bool is_done = demangle(bare ? bare : func->name, output);
+        /* Charged in either case: giving up after much text has cost as much. */
+        file->demangle_budget -= output->size;
+        if (is_done)
             func->demangled = symbol_file_keep(file, output->text, output->size, bare ? "@plt" : "");
-        }
         free(bare);
     }
     free(output);

@@ -10,39 +10,49 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+static ssize_t read_once(struct target *target, uint64_t va, void *bytes, size_t size)
+{
+    return pread(target->mem_fd, bytes, size, (off_t)va);
+}
+
+static ssize_t write_once(struct target *target, uint64_t va, void *bytes, size_t size)
+{
+    return pwrite(target->mem_fd, bytes, size, (off_t)va);
+}
+
+typedef ssize_t access_fn(struct target *target, uint64_t va, void *bytes, size_t size);
+
+/* The kernel answers 0 when the process has no memory any more. */
+static struct err *access_all(struct target *target, access_fn *access, const char *what, uint64_t va, void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t moved = access(target, va + done, (char *)bytes + done, size - done);
+        if (moved == 0 || (moved < 0 && target_ended(target)))
+            return target_gone(target);
+        if (moved < 0)
+            return err_errno(ERR_SYSTEM, errno, "process %d: %s %zu bytes at 0x%llx", target->pid, what, size - done,
+                             (unsigned long long)(va + done));
+        done += (size_t)moved;
+    }
+    return NULL;
+}
+
 size_t target_read_some(struct target *target, uint64_t va, void *bytes, size_t size)
 {
     size_t done = 0;
-    while (done < size) {
-        ssize_t got = pread(target->mem_fd, (char *)bytes + done, size - done, (off_t)(va + done));
-        if (got <= 0)
-            break;
+    for (ssize_t got; done < size && (got = read_once(target, va + done, (char *)bytes + done, size - done)) > 0;)
         done += (size_t)got;
-    }
     return done;
-}
-
-static struct err *access_error(const struct target *target, const char *what, uint64_t va, size_t size)
-{
-    if (target_ended(target))
-        return target_gone(target);
-    return err_errno(ERR_SYSTEM, errno, "process %d: %s %zu bytes at 0x%llx", target->pid, what, size, (unsigned long long)va);
 }
 
 struct err *target_read(struct target *target, uint64_t va, void *bytes, size_t size)
 {
-    return target_read_some(target, va, bytes, size) == size ? NULL : access_error(target, "read", va, size);
+    return access_all(target, read_once, "read", va, bytes, size);
 }
 
 struct err *target_write(struct target *target, uint64_t va, const void *bytes, size_t size)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t put = pwrite(target->mem_fd, (const char *)bytes + done, size - done, (off_t)(va + done));
-        if (put <= 0)
-            return access_error(target, "write", va + done, size - done);
-        done += (size_t)put;
-    }
-    return NULL;
+    return access_all(target, write_once, "write", va, (void *)bytes, size);
 }
 
 struct err *target_maps_read(struct target *target, struct target_maps *out)

@@ -268,7 +268,7 @@ void target_find_by_map(const char *path, pid_t except, target_pids *out)
         return;
     for (struct dirent *entry; (entry = readdir(proc));) {
         pid_t pid = atoi(entry->d_name);
-        if (pid <= 0 || pid == except)
+        if (pid <= 0 || pid == except || pid == getpid())
             continue;
         char name[64];
         snprintf(name, sizeof name, "/proc/%d/maps", pid);

@@ -44,9 +44,11 @@ static struct err *await_exec(pid_t child, const char *name, int error_fd)
                 return exec_error(name, number);
             return err_new(ERR_SYSTEM, "%s: ended before it could be traced", name);
         }
-        if (status >> 16 == PTRACE_EVENT_EXEC)
+        /* The exec event comes in the middle of the system call; only its end is a place to make others. */
+        bool executed = status >> 16 == PTRACE_EVENT_EXEC, syscall_stop = WSTOPSIG(status) == (SIGTRAP | 0x80);
+        if (syscall_stop && status >> 16 == 0)
             return NULL;
-        ptrace(PTRACE_CONT, child, 0, status >> 16 ? 0L : (long)WSTOPSIG(status));
+        ptrace(executed ? PTRACE_SYSCALL : PTRACE_CONT, child, 0, status >> 16 ? 0L : (long)WSTOPSIG(status));
     }
 }
 

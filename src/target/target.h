@@ -105,7 +105,7 @@ enum { TARGET_REMOTE_TEXT = 40 };
 struct err *target_remote_text(struct target *target, const char *text, uint64_t *va);
 struct err *target_remote_end(struct target *target);
 
-/* Processes other than `except` that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */
+/* Processes other than `except` and ourselves that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */
 typedef VEC(pid_t) target_pids;
 void target_find_by_map(const char *path, pid_t except, target_pids *out);
 /* Start time of a process in clock ticks since boot, 0 when there is none: with the pid it names a process for good. */
