@@ -55,6 +55,7 @@ struct state_case {
     ZydisDecodedInstruction decoded;
     uint64_t gpr[16]; /* in the order of their encoding */
     uint64_t flags;
+    uint64_t operand_va;                /* of the first memory operand, else 0 */
     const uint8_t *xsave;               /* what the vector and x87 registers start from */
     uint8_t memory[STATE_MEMORY_BYTES]; /* data, then stack */
 };
@@ -79,8 +80,8 @@ uint64_t state_run_xfeatures(void); /* the components of XSAVE that are compared
 /* The offset of component `index` (2 or more) in an XSAVE area, and its size, 0 if it is not there. */
 unsigned state_run_component(unsigned index, unsigned *bytes);
 void state_run_place(const struct state_case *c); /* writes the code of a case */
-void state_run_native(const struct state_case *c, struct state_result *out);
-void state_run_copy(const struct state_case *c, struct state_result *out);
+/* Runs from the registers and memory of the case, but from `pc`. */
+void state_run_at(const struct state_case *c, uint64_t pc, struct state_result *out);
 /* Called from a signal handler when one case takes seconds; ends the program. */
 extern void (*state_run_hung)(void);
 

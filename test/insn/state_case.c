@@ -167,6 +167,8 @@ static void favoured_bytes(uint8_t *out)
         *p++ = prefixes[below(sizeof prefixes)];
     if (mode == INSN_MODE_64 && percent(40))
         *p++ = (uint8_t)(0x40 | below(16));
+    if (percent(10)) /* takes the effect from a REX before it */
+        *p++ = prefixes[below(sizeof prefixes)];
     *p = opcodes[below(sizeof opcodes)];
     switch (*p++) {
     case 0x0f:
@@ -465,14 +467,18 @@ static void make_operand_memory(struct state_case *c, const ZydisDecodedOperand 
     bool branch = c->insn.kind == INSN_CALL_INDIRECT || c->insn.kind == INSN_JMP_INDIRECT;
     bool restore = strstr(ZydisMnemonicGetString(c->decoded.mnemonic), "xrstor") != NULL;
 
-    if (branch && count && ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY && percent(88))
-        put_word(c, operand_va(c, &ops[0]), far_stub(c->arena));
+    /* The copy of a call through memory needs one word more of stack than the call (insn.h, c). */
+    if (c->insn.kind == INSN_CALL_INDIRECT && image_at(c, c->gpr[RSP] - 8, 8) && !image_at(c, c->gpr[RSP] - 16, 16))
+        c->gpr[RSP] += 64;
+    c->operand_va = count && ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY ? operand_va(c, &ops[0]) : 0;
+    if (branch && c->operand_va && percent(88))
+        put_word(c, c->operand_va, far_stub(c->arena));
     if (branch && count && ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER && gpr_of(ops[0].reg.value) >= 0 && percent(88))
         c->gpr[gpr_of(ops[0].reg.value)] = far_stub(c->arena);
     if (c->insn.kind == INSN_RET && percent(88))
         put_word(c, c->gpr[RSP], far_stub(c->arena));
-    if (restore && count && ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY && percent(75)) {
-        uint8_t *at = image_at(c, operand_va(c, &ops[0]), 2696);
+    if (restore && c->operand_va && percent(75)) {
+        uint8_t *at = image_at(c, c->operand_va, 2696);
         if (at)
             memcpy(at, images[below(POOL_IMAGES)], 2696);
     }
@@ -485,9 +491,6 @@ static void make_operand_memory(struct state_case *c, const ZydisDecodedOperand 
         else
             c->gpr[RSP] = 8; /* code pages can be read too */
     }
-    /* The copy of a call through memory needs one word more of stack than the call (insn.h, c). */
-    if (c->insn.kind == INSN_CALL_INDIRECT && image_at(c, c->gpr[RSP] - 8, 8) && !image_at(c, c->gpr[RSP] - 16, 16))
-        c->gpr[RSP] += 64;
 }
 
 /* ==== cases ==== */
@@ -515,7 +518,8 @@ static void aim_bytes(struct state_case *c, uint64_t va, uint8_t *bytes)
     }
 
     bool memory = (decoded->attributes & ZYDIS_ATTRIB_HAS_MODRM) && raw->modrm.mod != 3;
-    if (memory && raw->modrm.mod == 0 && raw->modrm.rm == 5 && raw->disp.size == 32 && percent(90)) {
+    bool reaches = decoded->address_width != 32 || c->arena->data_va <= UINT32_MAX;
+    if (memory && raw->modrm.mod == 0 && raw->modrm.rm == 5 && raw->disp.size == 32 && reaches && percent(90)) {
         uint64_t target = c->arena->data_va + (below(STATE_DATA_BYTES) & ~(percent(60) ? 63u : 0u));
         uint64_t segment = decoded->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS ? c->arena->data_va : 0;
         uint32_t value = (uint32_t)(target - segment - (mode == INSN_MODE_64 ? next : 0));
@@ -551,7 +555,9 @@ static bool make(struct state_case *c)
     if (unsupported[c->decoded.meta.isa_set] && !percent(4))
         return false;
 
-    unsigned which = c->decoded.address_width == 32 || state_run_arena_count() == 1 ? 0 : below(state_run_arena_count());
+    /* 32-bit addresses are useful in the low arena only; in the high one they fault, or are just loaded by lea. */
+    bool low = state_run_arena_count() == 1 || (c->decoded.address_width == 32 && percent(80));
+    unsigned which = low ? 0 : below(state_run_arena_count());
     c->arena = state_run_arena(which);
     c->native_page = below(STATE_NATIVE_PAGES);
     c->copy_page = below(STATE_COPY_PAGES);
@@ -590,7 +596,7 @@ static void probe_processor(void)
             continue;
         tried[set]++;
         state_run_place(&c);
-        state_run_native(&c, &result);
+        state_run_at(&c, c.insn.va, &result);
         worked[set] += result.signo != SIGILL;
     }
     for (unsigned i = 0; i <= ZYDIS_ISA_SET_MAX_VALUE; i++)

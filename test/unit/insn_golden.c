@@ -277,7 +277,7 @@ static void check_copy(unsigned i)
 {
     uint8_t raw[32];
     struct insn insn;
-    struct insn_copy copy;
+    struct insn_copy copy = {0};
     char got[3 * INSN_COPY_MAX_BYTES + 1], steps[INSN_COPY_MAX_STEPS * 40] = "";
     unsigned size = from_hex(copies[i].bytes, raw);
     enum insn_reason reason = insn_decode(copies[i].mode, raw, size, copies[i].va, &insn);
