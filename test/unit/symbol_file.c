@@ -1,6 +1,6 @@
 /* symbol_file_*() on this very program and on system files: invariants of the tables, what a live process says about its own code, error
- * codes. With `--funcs`, `--fdes`, `--names`, `--fragments` or `--head` and a FILE it prints a table instead, for
- * symbol_against_binutils.sh and symbol_stripped.sh. */
+ * codes. With `--funcs`, `--fdes`, `--names`, `--fragments`, `--pointers`, `--table` or `--head` and a FILE (and for --table an address) it
+ * prints a table instead, for the symbol_*.sh beside it. */
 #include "base/memory.h"
 #include "symbol/internal.h"
 #include "symbol/symbol.h"
@@ -34,7 +34,13 @@ static void print_fragment(const struct symbol_file *file, const struct symbol_f
     printf("%" PRIx64 " %" PRIx64 " %s %s\n", func->va, func->parent_va, func->name, parent ? parent->name : "-");
 }
 
-static int print(const char *what, const char *path)
+static void print_va(void *context, uint64_t va)
+{
+    (void)context;
+    printf("%" PRIx64 "\n", va);
+}
+
+static int print(const char *what, const char *path, const char *address)
 {
     struct symbol_file *file;
     struct err *error = symbol_file_open(path, &file);
@@ -58,6 +64,10 @@ static int print(const char *what, const char *path)
     if (strcmp(what, "--fdes") == 0)
         for (size_t i = 0; i < file->fdes.n; i++)
             printf("%" PRIx64 " %" PRIx64 "\n", file->fdes.at[i].va, file->fdes.at[i].va + file->fdes.at[i].size);
+    if (strcmp(what, "--pointers") == 0)
+        symbol_file_code_pointers(file, print_va, NULL);
+    if (strcmp(what, "--table") == 0 && address)
+        symbol_file_jump_table(file, strtoull(address, NULL, 16), print_va, NULL);
     if (strcmp(what, "--head") == 0) {
         size_t size;
         const uint8_t *id = symbol_file_build_id(file, &size);
@@ -204,8 +214,8 @@ static void check_errors(void)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3)
-        return print(argv[1], argv[2]);
+    if (argc >= 3)
+        return print(argv[1], argv[2], argv[3]);
     check_self();
     check_errors();
     static const char *const files[] = {"/proc/self/exe",
