@@ -14,6 +14,23 @@ enum { PAGE = 1 << 16 };                      /* unit of reading; larger than a 
 static const uint64_t MAX_FILE = 64ULL << 30; /* address space only */
 static const uint64_t MAX_READ = 1ULL << 30;  /* bounds time and memory when a sparse file claims to be huge */
 
+/* Zeroed memory that costs nothing until it is touched. Sets *mapped as struct symbol_image has it. */
+static uint8_t *map(uint64_t size, uint64_t *mapped)
+{
+#ifdef __SANITIZE_ADDRESS__
+    /* A byte too far is then seen. */
+    *mapped = 0;
+    return memory_zero((size_t)size, 1);
+#else
+    void *bytes = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return NULL;
+    madvise(bytes, (size_t)size, MADV_HUGEPAGE); /* fewer faults; a refusal costs only time */
+    *mapped = size;
+    return bytes;
+#endif
+}
+
 struct err *symbol_image_init(struct symbol_image *image, int fd, const char *path)
 {
     struct stat stat;
@@ -27,12 +44,10 @@ struct err *symbol_image_init(struct symbol_image *image, int fd, const char *pa
         return err_new(ERR_FILE, "symbol: %s: not an ELF file: too short", path);
     if ((uint64_t)stat.st_size > MAX_FILE)
         return err_new(ERR_FILE, "symbol: %s: too large", path);
-    void *bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (bytes == MAP_FAILED)
-        return err_errno(ERR_SYSTEM, errno, "symbol: %s: no memory for %llu bytes", path, (unsigned long long)stat.st_size);
-    image->bytes = bytes;
-    image->size = image->mapped = (uint64_t)stat.st_size;
-    madvise(bytes, (size_t)stat.st_size, MADV_HUGEPAGE); /* fewer faults; a refusal costs only time */
+    image->size = (uint64_t)stat.st_size;
+    image->bytes = map(image->size, &image->mapped);
+    if (!image->bytes)
+        return err_errno(ERR_SYSTEM, errno, "symbol: %s: no memory for %llu bytes", path, (unsigned long long)image->size);
     image->have = memory_zero((size_t)(image->size / PAGE + 1), 1);
     image->fd = fd;
     return NULL;
