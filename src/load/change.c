@@ -537,18 +537,6 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static size_t count_traps(const struct load_process *process)
-{
-    size_t traps = 0;
-    for (size_t m = 0; m < process->module.n; m++)
-        for (size_t f = 0; f < process->module.at[m]->function.n; f++) {
-            const struct load_function *function = process->module.at[m]->function.at[f];
-            for (size_t s = 0; s < function->site.n; s++)
-                traps += function->site.at[s]->window.kind == LOAD_TRAP;
-        }
-    return traps;
-}
-
 static struct err *apply(struct change *change)
 {
     enum { ATTEMPTS = 1000, WAIT_NS = 1000000 };
@@ -558,13 +546,16 @@ static struct err *apply(struct change *change)
     ERR_TRY(make_pages(change));
     struct lookup lookup;
     make_lookup(change, &lookup);
-    process->trap_count = count_traps(process);
-    target_keep(process->target, process->trap_count > 0);
-    struct err *error = NULL;
+    load_traps_collect(process, change->removed.at, change->removed.n);
+    struct err *error = process->trap.n ? load_traps_keep(process) : NULL;
     bool done = false;
     for (int attempt = 0; !error && !done; attempt++) {
         uint64_t start_ns = now_ns();
         error = apply_stopped(&lookup, &done);
+        if (!error && done) {
+            load_traps_collect(process, NULL, 0);
+            error = load_traps_keep(process);
+        }
         struct err *resume = target_resume(process->target);
         process->pause_ns = now_ns() - start_ns;
         if (!error)

@@ -40,8 +40,15 @@ struct load_pc_block {
     uint32_t first, count;
 };
 
+/* A trap that is in place. */
+struct load_trap {
+    uint64_t va, trampoline_va;
+};
+
 struct load_process {
     struct target *target;
+    VEC(struct target *) child; /* forked while traps are in place: they have the traps too */
+    VEC(struct load_trap) trap; /* in order of address */
     struct load_cache *cache;
     struct wire_shared *shared;
     char memfd_name[32];
@@ -53,7 +60,6 @@ struct load_process {
     VEC(uint32_t) free_sites;                 /* journal slots */
     VEC(uint32_t) free_counters;
     uint32_t next_counter;
-    size_t trap_count;
     uint64_t pause_ns;
     bool detached;
 };
@@ -69,6 +75,12 @@ struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t byte
 /* region.c: memory for trampolines within reach of [start_va, end_va). */
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va);
 void load_region_free(struct load_process *process, uint64_t va, size_t bytes);
+
+/* traps.c */
+/* Makes the table from all sites, and those in `also` (which are about to go) as well. */
+void load_traps_collect(struct load_process *process, struct load_site *const *also, size_t also_count);
+/* Holds on to the process while there are traps, lets go of it at the next resume when there are none. */
+struct err *load_traps_keep(struct load_process *process);
 
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);

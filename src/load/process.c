@@ -220,6 +220,10 @@ static void free_process(struct load_process *process)
     for (size_t i = 0; i < process->module.n; i++)
         destroy_module(process->module.at[i]);
     VEC_FREE(&process->module);
+    for (size_t i = 0; i < process->child.n; i++)
+        target_close(process->child.at[i]);
+    VEC_FREE(&process->child);
+    VEC_FREE(&process->trap);
     VEC_FREE(&process->region);
     VEC_FREE(&process->free_chunk);
     VEC_FREE(&process->free_pcs);
@@ -245,6 +249,28 @@ struct err *load_process_create(struct target *target, struct load_cache *cache,
         return NULL;
     }
     load_process_destroy(process);
+    return error;
+}
+
+/* Nothing is to be done for a process that has ended, or that has executed another program since. */
+static struct err *revert_one(struct load_process *process, struct target *target)
+{
+    if (target_ended(target))
+        return NULL;
+    struct target_maps maps;
+    struct err *error = target_maps_read(target, &maps);
+    bool mapped = false;
+    if (!error) {
+        for (size_t i = 0; i < maps.map.n && !mapped; i++)
+            mapped = maps.map.at[i].start_va == process->shared->shared_va && strstr(maps.map.at[i].path, process->memfd_name);
+        target_maps_deinit(&maps);
+    }
+    if (!error && mapped)
+        error = load_revert(target, process->shared->shared_va);
+    if (error && error->code == ERR_NO_PROCESS) {
+        err_free(error);
+        return NULL;
+    }
     return error;
 }
 
@@ -277,10 +303,13 @@ struct err *load_process_detach(struct load_process *process)
     target_hold(process->target, false);
     if (process->shared && process->shared->shared_va && !process->detached) {
         process->detached = true;
-        error = target_ended(process->target) ? NULL : load_revert(process->target, process->shared->shared_va);
-        if (error && error->code == ERR_NO_PROCESS) {
-            err_free(error);
-            error = NULL;
+        error = revert_one(process, process->target);
+        for (size_t i = 0; i < process->child.n; i++) {
+            struct err *child_error = revert_one(process, process->child.at[i]);
+            if (!error)
+                error = child_error;
+            else
+                err_free(child_error);
         }
         struct err *children = revert_children(process);
         if (!error)
@@ -314,5 +343,5 @@ uint64_t load_process_pause_ns(const struct load_process *process)
 
 size_t load_process_trap_count(const struct load_process *process)
 {
-    return process->trap_count;
+    return process->trap.n;
 }

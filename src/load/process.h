@@ -71,6 +71,8 @@ struct err *load_process_change(struct load_process *process, struct load_reques
 /* How long the last change kept all threads stopped, and how many probes are traps now. */
 uint64_t load_process_pause_ns(const struct load_process *process);
 size_t load_process_trap_count(const struct load_process *process);
+/* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */
+bool load_process_handle_stop(struct load_process *process, pid_t tid, int status);
 
 /* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, and the thread that
  * loads waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */

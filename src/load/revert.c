@@ -164,7 +164,7 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
     }
     for (int attempt = 0; !error && !done; attempt++) {
         error = try_revert(&revert, &done);
-        target_keep(target, false);
+        err_free(target_keep(target, NULL, NULL));
         struct err *resume = target_resume(target);
         if (!error)
             error = resume;

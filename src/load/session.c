@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,11 @@
 /* A row's counter in one process. */
 struct row_counter {
     uint32_t row, counter;
+};
+
+struct stop {
+    pid_t tid;
+    int status;
 };
 
 struct member {
@@ -40,7 +47,10 @@ struct load_session {
     VEC(struct load_row) row;
     VEC(uint32_t) row_bucket; /* hash table of row index + 1 */
     VEC(struct member *) member;
-    int event_fd;
+    int event_fd;  /* written by watchers */
+    int child_fd;  /* readable when SIGCHLD is pending: a traced thread stopped */
+    int poll_fd;   /* both of them */
+    VEC(struct stop) orphan; /* stops of threads that nobody knows yet: a child whose parent's stop comes later */
     int status;
     uint64_t pause_ns;
 };
@@ -332,6 +342,14 @@ struct load_session *load_session_create(const struct spec *spec, size_t spec_co
     session->progress_context = context;
     session->cache = load_cache_create();
     session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    session->child_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    session->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    epoll_ctl(session->poll_fd, EPOLL_CTL_ADD, session->event_fd, &(struct epoll_event){.events = EPOLLIN});
+    epoll_ctl(session->poll_fd, EPOLL_CTL_ADD, session->child_fd, &(struct epoll_event){.events = EPOLLIN});
     session->status = -1;
     return session;
 }
@@ -361,6 +379,9 @@ struct err *load_session_destroy(struct load_session *session)
     VEC_FREE(&session->row_bucket);
     VEC_FREE(&session->member);
     load_cache_destroy(session->cache);
+    VEC_FREE(&session->orphan);
+    close(session->poll_fd);
+    close(session->child_fd);
     close(session->event_fd);
     free(session->matches);
     free(session);
@@ -371,7 +392,29 @@ struct err *load_session_destroy(struct load_session *session)
 
 int load_session_event_fd(const struct load_session *session)
 {
-    return session->event_fd;
+    return session->poll_fd;
+}
+
+static bool offer_stop(struct load_session *session, const struct stop *stop)
+{
+    for (size_t i = 0; i < session->member.n; i++)
+        if (load_process_handle_stop(session->member.at[i]->process, stop->tid, stop->status))
+            return true;
+    return false;
+}
+
+static void handle_stops(struct load_session *session)
+{
+    struct signalfd_siginfo info;
+    while (read(session->child_fd, &info, sizeof info) > 0)
+        ;
+    for (struct stop stop; (stop.tid = target_next_stop(&stop.status));) {
+        if (!offer_stop(session, &stop))
+            VEC_PUSH(&session->orphan, stop);
+        for (size_t i = session->orphan.n; i-- > 0;)
+            if (offer_stop(session, &session->orphan.at[i]))
+                session->orphan.at[i] = session->orphan.at[--session->orphan.n];
+    }
 }
 
 static struct err *handle_member(struct load_session *session, struct member *member)
@@ -388,6 +431,7 @@ struct err *load_session_handle(struct load_session *session)
     uint64_t ignored;
     while (read(session->event_fd, &ignored, sizeof ignored) > 0)
         ;
+    handle_stops(session);
     struct err *first = NULL;
     for (size_t i = 0; i < session->member.n;) {
         struct member *member = session->member.at[i];

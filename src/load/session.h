@@ -34,7 +34,8 @@ struct err *load_session_start(struct load_session *session, char *const argv[])
 /* Detaches from every process; rows and hits stay readable. */
 struct err *load_session_detach(struct load_session *session);
 
-/* Becomes readable when load_session_handle() has something to do: libraries were loaded. It is also to be called when a process ends. */
+/* Becomes readable when load_session_handle() has something to do: libraries were loaded, a thread met a trap. It is also to be
+ * called when a process ends. */
 int load_session_event_fd(const struct load_session *session);
 struct err *load_session_handle(struct load_session *session);
 /* Processes that still run, and for each a descriptor that becomes readable when it ends. */

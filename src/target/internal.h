@@ -5,6 +5,7 @@
 #include "target/target.h"
 
 #include <signal.h>
+#include <sys/ptrace.h>
 
 /* Where the code for remote calls was put, and what was there. */
 struct remote_stub {
@@ -19,7 +20,12 @@ struct target {
     int pidfd;
     bool is_child;         /* started by us: its status can be waited for */
     bool reaped;           /* is_child: `exit_status` is valid */
-    bool keep;             /* see target_keep() */
+    target_trap_fn *at_trap; /* see target_keep() */
+    void *trap_context;
+    VEC(pid_t) forked;     /* children that target_next_child() has not given out */
+    bool executed;
+    uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
+    bool has_trap_action;
     bool hold;             /* see target_hold() */
     bool seccomp;          /* has a filter */
     bool seccomp_suspend;  /* ... which we may suspend while we hold it */
@@ -38,6 +44,8 @@ struct err *target_thread_settle(struct target *target, struct target_thread *th
 struct err *target_thread_write_regs(struct target_thread *thread);
 /* Notes what waitpid() said about a thread that should be stopped. False when it is gone. */
 bool target_thread_note(struct target *target, struct target_thread *thread, int status);
+/* A thread stopped by SIGTRAP: when it stands behind one of our traps, sends it on and forgets the signal. */
+struct err *target_thread_take_trap(struct target *target, struct target_thread *thread);
 bool target_status_field(pid_t pid, pid_t tid, const char *name, char *value, size_t room);
 
 #endif

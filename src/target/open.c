@@ -189,11 +189,13 @@ void target_close(struct target *target)
 {
     if (!target)
         return;
-    target->keep = target->hold = false;
+    target->at_trap = NULL;
+    target->hold = false;
     err_free(target_resume(target));
     close(target->mem_fd);
     close(target->pidfd);
     VEC_FREE(&target->thread);
+    VEC_FREE(&target->forked);
     free(target);
 }
 
@@ -220,11 +222,6 @@ bool target_has_seccomp(const struct target *target)
 void target_hold(struct target *target, bool on)
 {
     target->hold = on;
-}
-
-void target_keep(struct target *target, bool on)
-{
-    target->keep = on;
 }
 
 bool target_ended(const struct target *target)

@@ -191,6 +191,11 @@ static struct err *call_with_frame(struct target *target, struct target_thread *
     return NULL;
 }
 
+static struct err *none_borrowable(const struct target *target)
+{
+    return err_new(ERR_SYSTEM, "process %d: every thread is about to handle a signal; try again", target->pid);
+}
+
 /* A thread that is about to deliver a signal, or whose system call the kernel is about to settle, can not be borrowed. */
 static struct target_thread *borrowable(struct target *target)
 {
@@ -202,11 +207,21 @@ static struct target_thread *borrowable(struct target *target)
     return NULL;
 }
 
+struct err *target_remote_buffer(struct target *target, uint64_t *va)
+{
+    enum { BELOW = 512 }; /* under the red zone and the frame */
+    struct target_thread *thread = borrowable(target);
+    if (!thread)
+        return none_borrowable(target);
+    *va = (thread->regs.rsp - BELOW) & ~15ull;
+    return NULL;
+}
+
 struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result)
 {
     struct target_thread *thread = borrowable(target);
     if (!thread)
-        return err_new(ERR_SYSTEM, "process %d: every thread is about to handle a signal; try again", target->pid);
+        return none_borrowable(target);
     if (!target->stub.va)
         ERR_TRY(place_stub(target));
     uint64_t mask, full = ~0ull, frame_va = 0;

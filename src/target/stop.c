@@ -24,7 +24,7 @@ unsigned long target_ptrace_options(const struct target *target)
     unsigned long options = PTRACE_O_TRACESYSGOOD;
     if (target->seccomp_suspend)
         options |= PTRACE_O_SUSPEND_SECCOMP;
-    if (target->keep)
+    if (target->at_trap)
         options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
     return options;
 }
@@ -50,6 +50,8 @@ struct err *target_thread_settle(struct target *target, struct target_thread *th
         return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: read registers", thread->tid);
     thread->regs_changed = false;
     thread->restart_pending = false;
+    if (thread->signal == SIGTRAP && target->at_trap)
+        return target_thread_take_trap(target, thread);
     struct user_regs_struct *regs = &thread->regs;
     bool wide = target->width == 64;
     int64_t number = wide ? (int64_t)regs->orig_rax : (int32_t)regs->orig_rax;
@@ -110,14 +112,25 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
         return false;
     }
     thread->stopped = true;
-    bool event = status >> 16 != 0;
+    int event = status >> 16;
     thread->signal = event || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+    unsigned long child;
+    if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child))
+        VEC_PUSH(&target->forked, (pid_t)child);
+    target->executed |= event == PTRACE_EVENT_EXEC;
     return true;
 }
 
 static bool seize(struct target *target, pid_t tid, struct err **error)
 {
     if (ptrace(PTRACE_SEIZE, tid, 0, target_ptrace_options(target))) {
+        char tracer[16];
+        if (errno == EPERM && target->at_trap && target_status_field(target->pid, tid, "TracerPid", tracer, sizeof tracer) &&
+            atoi(tracer) == getpid()) {
+            /* Started by a thread that we keep: the kernel has attached us already, and it stops by itself. */
+            VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
+            return true;
+        }
         if (errno == EPERM && tid == target->pid)
             *error = err_new(ERR_PERMISSION, "process %d: the kernel refuses to let us trace it (another tracer, or not permitted)", tid);
         return false; /* another thread that can not be seized is ending */
@@ -224,24 +237,25 @@ struct err *target_resume(struct target *target)
     for (size_t i = 0; i < target->thread.n; i++) {
         struct target_thread *thread = &target->thread.at[i];
         if (!thread->stopped) {
-            if (target->keep)
+            if (target->at_trap)
                 continue;
             /* Only a stopped thread can be detached. */
             int status;
             ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
             if (waitpid(thread->tid, &status, __WALL) < 0 || !target_thread_note(target, thread, status))
                 continue;
+            err_free(target_thread_settle(target, thread));
         }
         struct err *error = target_thread_write_regs(thread);
         if (error && !first && error->code != ERR_NO_PROCESS)
             first = error;
         else
             err_free(error);
-        ptrace(target->keep ? PTRACE_CONT : PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
+        ptrace(target->at_trap ? PTRACE_CONT : PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
         thread->signal = 0;
         thread->stopped = false;
     }
-    if (!target->keep)
+    if (!target->at_trap)
         target->thread.n = 0;
     return first;
 }

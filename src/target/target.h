@@ -91,8 +91,20 @@ struct err *target_write_regs(struct target *target);
 struct err *target_resume(struct target *target);
 /* While on, target_resume() leaves stopped threads stopped. */
 void target_hold(struct target *target, bool on);
-/* While on, resumed threads stay traced so that target_wait() sees their traps. */
-void target_keep(struct target *target, bool on);
+
+/* Traps. While kept, resumed threads stay traced; whenever one of them stops, target_handle_stop() deals with it. A thread at a breakpoint
+ * instruction at `va` for which `at_trap` returns an address goes on there; other stops are the program's own business and are passed on.
+ * The signal mask and the action that the kernel takes away from a thread which blocks SIGTRAP are put back. */
+typedef uint64_t target_trap_fn(void *context, uint64_t va);
+struct err *target_keep(struct target *target, target_trap_fn *at_trap, void *context); /* at_trap NULL: no longer */
+/* Takes what the kernel has to say about any traced thread: its id and status, or 0 when there is nothing. */
+pid_t target_next_stop(int *status);
+/* False when the thread is not one of the target's. */
+bool target_handle_stop(struct target *target, pid_t tid, int status);
+/* A child that the kept target forked; it is traced and stopped. NULL when there is none. The child has the same traps. */
+struct target *target_next_child(struct target *target);
+/* The process executed another program since it was opened; nothing of ours is in it any more. */
+bool target_executed(const struct target *target);
 
 size_t target_thread_count(const struct target *target);
 struct target_thread *target_thread(struct target *target, size_t index);
@@ -103,6 +115,8 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
 /* Puts a short text (cut to fit, always terminated) where a remote call can point to it, until target_remote_end(). */
 enum { TARGET_REMOTE_TEXT = 40 };
 struct err *target_remote_text(struct target *target, const char *text, uint64_t *va);
+/* 64 bytes that a remote call may write to, on the stack of the thread that will make it. */
+struct err *target_remote_buffer(struct target *target, uint64_t *va);
 struct err *target_remote_end(struct target *target);
 
 /* Processes other than `except` and ourselves that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */

@@ -1,0 +1,66 @@
+#include "load/internal.h"
+
+#include <stdlib.h>
+
+static int by_va(const void *a, const void *b)
+{
+    const struct load_trap *x = a, *y = b;
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static void add(struct load_process *process, const struct load_site *site)
+{
+    if (site->window.kind == LOAD_TRAP)
+        VEC_PUSH(&process->trap, (struct load_trap){load_shared_sites(process->shared)[site->journal].va, site->trampoline_va});
+}
+
+void load_traps_collect(struct load_process *process, struct load_site *const *also, size_t also_count)
+{
+    process->trap.n = 0;
+    for (size_t m = 0; m < process->module.n; m++)
+        for (size_t f = 0; f < process->module.at[m]->function.n; f++) {
+            const struct load_function *function = process->module.at[m]->function.at[f];
+            for (size_t s = 0; s < function->site.n; s++)
+                add(process, function->site.at[s]);
+        }
+    for (size_t i = 0; i < also_count; i++)
+        add(process, also[i]);
+    if (process->trap.n)
+        qsort(process->trap.at, process->trap.n, sizeof *process->trap.at, by_va);
+}
+
+static uint64_t at_trap(void *context, uint64_t va)
+{
+    const struct load_process *process = context;
+    struct load_trap key = {.va = va};
+    const struct load_trap *found =
+        process->trap.n ? bsearch(&key, process->trap.at, process->trap.n, sizeof key, by_va) : NULL;
+    return found ? found->trampoline_va : 0;
+}
+
+struct err *load_traps_keep(struct load_process *process)
+{
+    return target_keep(process->target, process->trap.n ? at_trap : NULL, process);
+}
+
+static void drop_child(struct load_process *process, size_t index)
+{
+    target_close(process->child.at[index]);
+    process->child.at[index] = process->child.at[--process->child.n];
+}
+
+bool load_process_handle_stop(struct load_process *process, pid_t tid, int status)
+{
+    bool taken = target_handle_stop(process->target, tid, status);
+    for (size_t i = 0; i < process->child.n && !taken; i++)
+        taken = target_handle_stop(process->child.at[i], tid, status);
+    for (struct target *child; (child = target_next_child(process->target));)
+        VEC_PUSH(&process->child, child);
+    for (size_t i = 0; i < process->child.n; i++)
+        for (struct target *child; (child = target_next_child(process->child.at[i]));)
+            VEC_PUSH(&process->child, child);
+    for (size_t i = process->child.n; i-- > 0;)
+        if (target_executed(process->child.at[i]) || target_ended(process->child.at[i]))
+            drop_child(process, i);
+    return taken;
+}

@@ -1,0 +1,167 @@
+/* Staying attached, for places that take nothing but a breakpoint instruction.
+ *
+ * The kernel forces SIGTRAP on a thread that meets one. If the thread blocks or ignores the signal, the kernel unblocks it and resets its
+ * action before we hear of it: both are put back here. What the mask was is not told any more; a thread that blocks all the other signals
+ * that faults raise is taken to have blocked this one. */
+#include "target/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NR64_SIGACTION = 13, NR32_SIGACTION = 174 };
+
+static uint64_t bit(int signal)
+{
+    return 1ull << (signal - 1);
+}
+
+/* ---- the program's own action for SIGTRAP ---- */
+
+static struct err *call_sigaction(struct target *target, bool set)
+{
+    uint64_t va;
+    int64_t result;
+    ERR_TRY(target_remote_buffer(target, &va));
+    if (set)
+        ERR_TRY(target_write(target, va, target->trap_action, sizeof target->trap_action));
+    ERR_TRY(target_syscall(target, target->width == 64 ? NR64_SIGACTION : NR32_SIGACTION,
+                           (uint64_t[6]){SIGTRAP, set ? va : 0, set ? 0 : va, 8}, &result));
+    if (result < 0)
+        return err_errno(ERR_SYSTEM, (int)-result, "process %d: its action for SIGTRAP", target->pid);
+    return set ? NULL : target_read(target, va, target->trap_action, sizeof target->trap_action);
+}
+
+static bool has_default_action(const struct target *target)
+{
+    uint64_t handler = 0;
+    memcpy(&handler, target->trap_action, target->width == 64 ? 8 : 4);
+    return handler == 0;
+}
+
+struct err *target_keep(struct target *target, target_trap_fn *at_trap, void *context)
+{
+    bool was_kept = target->at_trap != NULL;
+    target->at_trap = at_trap;
+    target->trap_context = context;
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target->thread.at[i].stopped)
+            ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
+    if (!at_trap || was_kept || target->has_trap_action)
+        return NULL;
+    bool running = target->thread.n == 0;
+    ERR_TRY(target_stop_one(target));
+    struct err *error = call_sigaction(target, false);
+    target->has_trap_action = !error;
+    struct err *resume = running ? target_resume(target) : NULL;
+    if (error)
+        err_free(resume);
+    return error ? error : resume;
+}
+
+/* ---- one stop ---- */
+
+static struct err *restore_signal_state(struct target *target, struct target_thread *thread)
+{
+    uint64_t mask, faults = bit(SIGILL) | bit(SIGABRT) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV);
+    if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
+        return target_gone(target);
+    if ((mask & faults) != faults)
+        return NULL;
+    mask |= bit(SIGTRAP);
+    if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
+        return target_gone(target);
+    return target->has_trap_action && !has_default_action(target) ? call_sigaction(target, true) : NULL;
+}
+
+struct err *target_thread_take_trap(struct target *target, struct target_thread *thread)
+{
+    siginfo_t info;
+    uint64_t va = thread->regs.rip - 1, next_va;
+    if (ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info))
+        return target_gone(target);
+    if (info.si_code != SI_KERNEL || !(next_va = target->at_trap(target->trap_context, va)))
+        return NULL;
+    thread->signal = 0;
+    thread->regs.rip = next_va;
+    thread->regs.orig_rax = (uint64_t)-1;
+    thread->regs_changed = true;
+    return restore_signal_state(target, thread);
+}
+
+pid_t target_next_stop(int *status)
+{
+    pid_t tid = waitpid(-1, status, __WALL | WNOHANG);
+    return tid > 0 ? tid : 0;
+}
+
+static struct target_thread *thread_of(struct target *target, pid_t tid)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target->thread.at[i].tid == tid)
+            return &target->thread.at[i];
+    char group[16];
+    if (tid != target->pid && (!target_status_field(tid, tid, "Tgid", group, sizeof group) || atoi(group) != target->pid))
+        return NULL;
+    VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
+    return &target->thread.at[target->thread.n - 1];
+}
+
+static void let_go_on(struct target *target, struct target_thread *thread, int status)
+{
+    bool group_stop = status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+    err_free(target_thread_write_regs(thread));
+    ptrace(group_stop ? PTRACE_LISTEN : PTRACE_CONT, thread->tid, 0, group_stop ? 0L : (long)thread->signal);
+    thread->signal = 0;
+    thread->stopped = false;
+    (void)target;
+}
+
+bool target_handle_stop(struct target *target, pid_t tid, int status)
+{
+    struct target_thread *thread = thread_of(target, tid);
+    if (!thread)
+        return false;
+    struct err *error = NULL;
+    if (!target_thread_note(target, thread, status) || (error = target_thread_settle(target, thread))) {
+        err_free(error);
+        size_t index = (size_t)(thread - target->thread.at);
+        memmove(thread, thread + 1, (target->thread.n - index - 1) * sizeof *thread);
+        target->thread.n--;
+        return true;
+    }
+    err_free(target_remote_end(target));
+    let_go_on(target, thread, status);
+    return true;
+}
+
+struct target *target_next_child(struct target *target)
+{
+    while (target->forked.n) {
+        pid_t pid = target->forked.at[--target->forked.n];
+        struct target *child = NULL;
+        int status;
+        /* The new child's first stop may or may not have been taken by target_next_stop(). */
+        struct err *error = target_open_traced(pid, &child);
+        if (error) {
+            err_free(error);
+            continue;
+        }
+        child->at_trap = target->at_trap;
+        child->trap_context = target->trap_context;
+        memcpy(child->trap_action, target->trap_action, sizeof child->trap_action);
+        child->has_trap_action = target->has_trap_action;
+        VEC_PUSH(&child->thread, (struct target_thread){.tid = pid, .seized = true});
+        if (waitpid(pid, &status, __WALL | WNOHANG) == pid)
+            target_handle_stop(child, pid, status);
+        return child;
+    }
+    return NULL;
+}
+
+bool target_executed(const struct target *target)
+{
+    return target->executed;
+}
