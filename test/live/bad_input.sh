@@ -38,7 +38,7 @@ printf '\267\0' | dd of="$work/arm" bs=1 seek=18 conv=notrunc status=none
 refused 6 'architecture|machine|x86' list "$work/arm:f1"
 refused 5 'malloc' list libc:mallok
 refused 5 'f5_tail' count "$v:f5_tai" -- "$v"
-refused 8 . count "$v:f3+0x1" -- "$v"
+refused 8 . count "$v:f5+0x1" -- "$v"
 refused "1 5" 'no such|not found|No such' count "$v:f1" -- /no/such/program
 
 # Processes.
@@ -77,8 +77,8 @@ unharmed() { # the victim that waits goes on, exactly as it would have
 start_victim "$v" -w -n 100
 wait_ready
 refused 5 . count -p "$victim_pid" "$v:no_such_function_at_all"
-refused 8 . count -p "$victim_pid" "$v:f3+0x1"
-refused 8 . count -p "$victim_pid" "$v:f1" "$v:f3+0x1"
+refused 8 . count -p "$victim_pid" "$v:f5+0x1"
+refused 8 . count -p "$victim_pid" "$v:f1" "$v:f5+0x1"
 unharmed
 
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then

@@ -22,8 +22,8 @@ for width in 64 32; do
     listed "$v:f1$offset" | grep -q '"function": \?"f1"' || fail "f1$offset is not listed"
     listed "$v:$address" | grep -q '"function": \?"f1"' || fail "$address is not f1"
     listed "$root/build/victim/$width/v_coun?:f1" | grep -q '"f1"' || fail "a glob in the path finds nothing"
-    listed "$v:f1+0x1" "$v:f3+0x1" | grep -q '"kind": \?"refused"' || fail "no refusal inside an instruction"
-    listed "$v:f3+0x1" | grep -qE '"reason": ?"[a-z-]+"' || fail "a refusal without its reason"
+    listed "$v:f5+0x1" | grep -q '"kind": \?"refused"' || fail "no refusal inside an instruction"
+    listed "$v:f5+0x1" | grep -qE '"reason": ?"[a-z-]+"' || fail "a refusal without its reason"
     "$probity" list "$v:*" | tail -n 1 | grep -q '%' || fail "no summary line with percentages"
 
     start_victim "$v" -w

@@ -67,7 +67,7 @@ for line in sys.stdin:
         d[str(i % 97)] = d.get(str(i % 97), 0) + i * i % 11
     print('result', sorted(d.items())[:3], sum(d.values()), flush=True)
 END
-rounds python3 'python3*:Py*' python3 "$work/job.py"
+rounds python3 '*python3*:Py*' "$python" "$work/job.py"
 
 if command -v node >/dev/null; then
     cat >"$work/job.js" <<'END'

@@ -8,7 +8,7 @@ head -c 20000 "$probity" >"$work/input"
 # Every instruction that probity can probe, as PATH:0xADDRESS, one a line.
 instructions() { # PATH
     objdump -d --no-show-raw-insn -j .text "$1" | sed -nE "s|^ +([0-9a-f]+):.*|$1:0x\1|p" | xargs "$probity" list --json |
-        grep -vE '"kind": ?"refused"' | sed -nE "s|.*\"address\": ?\"?(0x[0-9a-f]+).*|$1:\1|p" | sort -u
+        grep -vE '"kind": ?"refused"' | sed -nE 's|.*"address": ?([0-9]+).*|\1|p' | sort -un | while read -r va; do printf '%s:0x%x\n' "$1" "$va"; done
 }
 
 same() { # COMMAND...

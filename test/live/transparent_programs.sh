@@ -90,7 +90,7 @@ programs() { # NAME-SUFFIX SQLITE3 BASH PERL PYTHON GZIP OPENSSL XZ
     same "xz$1" "$8" -zc "$input"
 }
 
-programs "" "$(command -v sqlite3)" "$(command -v bash)" "$(command -v perl)" "$(command -v python3)" "$(command -v gzip)" "$(command -v openssl)" \
+programs "" "$(command -v sqlite3)" "$(command -v bash)" "$(command -v perl)" "$python" "$(command -v gzip)" "$(command -v openssl)" \
     "$(command -v xz)"
 same "busybox, static" busybox sh -c 'for i in 1 2 3; do echo $i | sed s/2/two/; done; exit 8'
 
