@@ -228,9 +228,6 @@ bool target_ended(const struct target *target)
 {
     if (target->reaped)
         return true;
-    siginfo_t info = {0};
-    if (target->is_child)
-        return waitid(P_PIDFD, (id_t)target->pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0;
     char value[64];
     return !target_status_field(target->pid, target->pid, "State", value, sizeof value) || value[0] == 'Z' || value[0] == 'X';
 }
