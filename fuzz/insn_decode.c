@@ -110,8 +110,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 #else
 
-static void count_found(void *context, uint64_t va)
+static void count_found(void *context, uint64_t from_va, uint64_t va)
 {
+    (void)from_va;
     *(uint64_t *)context += va & 1;
 }
 

@@ -95,11 +95,11 @@ enum insn_reason insn_relocate(const struct insn *insn, uint64_t copy_va, struct
 enum insn_reason insn_relocate_taken(const struct insn *insn, uint64_t copy_va, uint64_t taken_va, struct insn_copy *out);
 
 /* Raw searches over text, which need no instruction boundaries: every position is tried, so what is found is a superset of what the
- * code really refers to. `found` is called with each address.
+ * code really refers to. `found` is called with where each would be and what it leads to.
  * insn_scan_branches: targets of rel32 jmp and jcc (E9, 0F 8x) anywhere in the bytes.
  * insn_scan_short_branches: targets of rel8 branches (70-7F, E0-E3, EB).
  * insn_scan_lea: addresses formed by RIP-relative lea (64-bit mode; nothing in 32-bit mode). */
-typedef void insn_found_fn(void *context, uint64_t va);
+typedef void insn_found_fn(void *context, uint64_t from_va, uint64_t target_va);
 void insn_scan_branches(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);
 void insn_scan_short_branches(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);
 void insn_scan_lea(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);

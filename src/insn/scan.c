@@ -26,7 +26,7 @@ void insn_scan_branches(const uint8_t *bytes, size_t size, uint64_t va, enum ins
             at = i + 2;
         else
             continue;
-        found(context, (va + at + 4 + (uint64_t)(int64_t)load_s32(bytes + at)) & mask);
+        found(context, va + i, (va + at + 4 + (uint64_t)(int64_t)load_s32(bytes + at)) & mask);
     }
 }
 
@@ -36,7 +36,7 @@ void insn_scan_short_branches(const uint8_t *bytes, size_t size, uint64_t va, en
     for (size_t i = 0; i + 2 <= size; i++) {
         uint8_t byte = bytes[i];
         if ((byte & 0xf0) == 0x70 || (byte & 0xfc) == 0xe0 || byte == 0xeb)
-            found(context, (va + i + 2 + (uint64_t)(int64_t)(int8_t)bytes[i + 1]) & mask);
+            found(context, va + i, (va + i + 2 + (uint64_t)(int64_t)(int8_t)bytes[i + 1]) & mask);
     }
 }
 
@@ -47,6 +47,6 @@ void insn_scan_lea(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mod
     for (size_t i = 0; i + 6 <= size; i++) {
         /* mod 0, rm 5: RIP + disp32, whatever the register (SDM vol. 2, 2.2.1.6). */
         if (bytes[i] == 0x8d && (bytes[i + 1] & 0xc7) == 0x05)
-            found(context, va + i + 6 + (uint64_t)(int64_t)load_s32(bytes + i + 2));
+            found(context, va + i, va + i + 6 + (uint64_t)(int64_t)load_s32(bytes + i + 2));
     }
 }

@@ -22,20 +22,105 @@ static void mark_target(void *context, uint64_t va)
         segment->target_bits[(va - segment->va) / 8] |= (uint8_t)(1u << (va - segment->va) % 8);
 }
 
-bool load_code_is_target(const struct load_code *code, uint64_t va)
+/* Decodes from the start of the function. Where that fails there is data in the function, and anything may be code. */
+bool load_code_is_boundary(const struct load_code *code, uint64_t va)
+{
+    const struct symbol_func *func = symbol_file_func_at(code->file, va);
+    if (!func)
+        return true;
+    for (uint64_t at = func->va; at < va;) {
+        struct insn insn;
+        size_t available;
+        const uint8_t *bytes = symbol_file_text(code->file, at, &available);
+        if (!bytes || insn_decode(code->mode, bytes, available, at, &insn) != INSN_OK)
+            return true;
+        at += insn.length;
+        if (at > va)
+            return false;
+    }
+    return true;
+}
+
+static size_t first_branch_to(const struct load_code *code, uint64_t va)
+{
+    size_t low = 0;
+    for (size_t high = code->branch_count; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (code->branch[middle].target_va < va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va)
 {
     const struct load_segment *segment = segment_at(code, va);
-    return segment && segment->target_bits[(va - segment->va) / 8] >> (va - segment->va) % 8 & 1;
+    if (!segment)
+        return false;
+    if (segment->target_bits[(va - segment->va) / 8] >> (va - segment->va) % 8 & 1)
+        return true;
+    for (size_t i = first_branch_to(code, va); i < code->branch_count && code->branch[i].target_va == va; i++) {
+        struct load_branch *branch = &code->branch[i];
+        if (branch->from_va >= low_va && branch->from_va < high_va)
+            continue;
+        if (!branch->known)
+            branch->known = load_code_is_boundary(code, branch->from_va) ? 1 : 2;
+        if (branch->known == 1)
+            return true;
+    }
+    return false;
 }
 
 /* What lea forms may be the address of code, or of a jump table. */
-static void mark_lea(void *context, uint64_t va)
+static void mark_lea(void *context, uint64_t from_va, uint64_t va)
 {
+    (void)from_va;
     struct load_code *code = context;
     if (segment_at(code, va))
         mark_target(code, va);
     else if (va % 4 == 0)
         symbol_file_jump_table(code->file, va, mark_target, code);
+}
+
+struct branch_list {
+    const struct load_code *code;
+    VEC(struct load_branch) found;
+};
+
+static void note_branch(void *context, uint64_t from_va, uint64_t target_va)
+{
+    struct branch_list *list = context;
+    if (segment_at(list->code, target_va))
+        VEC_PUSH(&list->found, (struct load_branch){target_va, from_va, 0});
+}
+
+static int by_target(const void *a, const void *b)
+{
+    const struct load_branch *x = a, *y = b;
+    return x->target_va < y->target_va ? -1 : x->target_va > y->target_va;
+}
+
+/* Branches that stay in their function need not be kept: whoever plans the function decodes it. */
+static void keep_branches(struct load_code *code, struct branch_list *list)
+{
+    size_t count, at = 0, kept = 0;
+    const struct symbol_func *func = symbol_file_funcs(code->file, &count);
+    for (size_t i = 0; i < list->found.n; i++) { /* still in order of from_va within a segment */
+        const struct load_branch *branch = &list->found.at[i];
+        if (i && branch->from_va < list->found.at[i - 1].from_va)
+            at = 0;
+        while (at + 1 < count && func[at + 1].va <= branch->from_va)
+            at++;
+        bool inside = at < count && branch->from_va - func[at].va < func[at].size && branch->target_va - func[at].va < func[at].size;
+        if (!inside)
+            list->found.at[kept++] = *branch;
+    }
+    if (kept)
+        qsort(list->found.at, kept, sizeof *list->found.at, by_target);
+    code->branch = list->found.at;
+    code->branch_count = kept;
 }
 
 static int by_parent(const void *a, const void *b)
@@ -71,11 +156,13 @@ struct load_code *load_code_create(struct symbol_file *file)
             code->segment[code->segment_count++] = (struct load_segment){segment[i].va, segment[i].size, segment[i].bytes,
                                                                          memory_zero(segment[i].size / 8 + 1, 1)};
     symbol_file_code_pointers(file, mark_target, code);
+    struct branch_list list = {.code = code};
     for (size_t i = 0; i < code->segment_count; i++) {
         struct load_segment *s = &code->segment[i];
-        insn_scan_branches(s->bytes, s->size, s->va, code->mode, mark_target, code);
+        insn_scan_branches(s->bytes, s->size, s->va, code->mode, note_branch, &list);
         insn_scan_lea(s->bytes, s->size, s->va, code->mode, mark_lea, code);
     }
+    keep_branches(code, &list);
     const struct symbol_func *func = symbol_file_funcs(file, &count);
     for (size_t i = 0; i < count; i++)
         mark_target(code, func[i].va);
@@ -107,6 +194,7 @@ void load_code_destroy(struct load_code *code)
         free(code->segment[i].target_bits);
     free(code->segment);
     free(code->fragment);
+    free(code->branch);
     symbol_file_close(code->file);
     free(code);
 }
@@ -141,7 +229,7 @@ uint64_t load_code_padding_end(const struct load_code *code, uint64_t end_va)
         limit = segment->va + segment->size;
     if (limit > end_va + PADDING_LIMIT)
         limit = end_va + PADDING_LIMIT;
-    while (va < limit && !load_code_is_target(code, va)) {
+    while (va < limit && !load_code_is_target(code, va, 0, 0)) {
         struct insn insn;
         const uint8_t *bytes = segment->bytes + (va - segment->va);
         if (insn_decode(code->mode, bytes, limit - va, va, &insn) != INSN_OK || (insn.kind != INSN_NOP && bytes[0] != 0xcc))

@@ -14,8 +14,13 @@ struct load_code {
     struct load_segment {
         uint64_t va, size;
         const uint8_t *bytes;
-        uint8_t *target_bits; /* one bit a byte: a jump from anywhere, a pointer or a table may lead here */
+        uint8_t *target_bits; /* one bit a byte: a pointer or a table leads here, or a function starts */
     } *segment; /* the executable ones */
+    struct load_branch {
+        uint64_t target_va, from_va;
+        uint8_t known; /* 0: not looked at; 1: an instruction of its function; 2: bytes that only look like a branch */
+    } *branch; /* what may be rel32 branches from one function to another, by target */
+    size_t branch_count;
     const struct symbol_func **fragment; /* parts split off functions, by parent, aliases left out */
     size_t fragment_count;
 };
@@ -26,7 +31,10 @@ void load_code_destroy(struct load_code *code);
 
 /* The parts that were split off the function at `va`. */
 const struct symbol_func *const *load_code_fragments(const struct load_code *code, uint64_t va, size_t *count);
-bool load_code_is_target(const struct load_code *code, uint64_t va);
+/* Whether a pointer, a table, a function's start or a rel32 branch from outside [low_va, high_va) leads to `va`. */
+bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va);
+/* Whether an instruction of the function around `va` starts there, as far as one can tell. */
+bool load_code_is_boundary(const struct load_code *code, uint64_t va);
 /* The function that starts at `va` is followed by alignment padding up to the returned address (at least its own end). */
 uint64_t load_code_padding_end(const struct load_code *code, uint64_t end_va);
 

@@ -119,31 +119,42 @@ static void mark_internal(struct load_flow *flow, uint64_t va)
         flow->mark[index] |= LOAD_MARK_INSIDE;
 }
 
-static void mark_found(void *context, uint64_t va)
+struct neighbours {
+    struct load_flow *flow;
+    const struct load_code *code;
+};
+
+static void mark_found(void *context, uint64_t from_va, uint64_t target_va)
 {
-    mark_internal(context, va);
+    const struct neighbours *neighbours = context;
+    struct load_flow *flow = neighbours->flow;
+    if (target_va - flow->va < flow->end_va - flow->va && load_code_is_boundary(neighbours->code, from_va))
+        mark_internal(flow, target_va);
 }
 
 /* Short branches from neighbouring functions: hand-written code jumps so. */
 static void mark_from_neighbours(struct load_flow *flow, const struct load_code *code)
 {
     enum { REACH = 130 };
+    struct neighbours neighbours = {flow, code};
     size_t available;
     const uint8_t *bytes = text(code, flow->va - REACH, &available);
     if (bytes && available >= REACH)
-        insn_scan_short_branches(bytes, REACH, flow->va - REACH, code->mode, mark_found, flow);
+        insn_scan_short_branches(bytes, REACH, flow->va - REACH, code->mode, mark_found, &neighbours);
     bytes = text(code, flow->end_va, &available);
     if (bytes)
-        insn_scan_short_branches(bytes, available < REACH ? available : REACH, flow->end_va, code->mode, mark_found, flow);
+        insn_scan_short_branches(bytes, available < REACH ? available : REACH, flow->end_va, code->mode, mark_found, &neighbours);
 }
 
 static void mark_targets(struct load_flow *flow, const struct load_code *code)
 {
     flow->mark[0] |= LOAD_MARK_TARGET;
+    /* The function's own branches are known exactly, unless it holds data. */
+    uint64_t low_va = flow->has_gaps ? 0 : flow->va, high_va = flow->has_gaps ? 0 : flow->end_va;
     for (size_t i = 0; i < flow->count; i++) {
         const struct insn *insn = &flow->insn[i];
         for (unsigned byte = 0; byte < insn->length; byte++)
-            if (load_code_is_target(code, insn->va + byte))
+            if (load_code_is_target(code, insn->va + byte, low_va, high_va))
                 flow->mark[i] |= byte ? LOAD_MARK_INSIDE : LOAD_MARK_TARGET;
         if (has_target(insn) || insn->kind == INSN_CALL)
             mark_internal(flow, insn->target_va);

@@ -307,8 +307,9 @@ static void check_copy(unsigned i)
 
 /* ==== scans ==== */
 
-static void found(void *context, uint64_t va)
+static void found(void *context, uint64_t from_va, uint64_t va)
 {
+    (void)from_va;
     char *text = context;
     sprintf(text + strlen(text), "%s%lx", *text ? " " : "", (unsigned long)va);
 }
