@@ -6,7 +6,7 @@
 for width in 64 32; do
     v=$victims/$width/v_count
 
-    "$probity" count --json "$v:f[1-5]" "$v:f[1-5]:return" -- "$v" -t 4 -n 5000 >"$work/started"
+    run_probity count --json "$v:f[1-5]" "$v:f[1-5]:return" -- "$v" -t 4 -n 5000 >"$work/started"
     for f in f1 f2 f3 f4 f5; do
         calls=$(awk -v f=$f '$1 == f { print $2 }' "$work/started")
         expect_equal "$width-bit $f entry, started" "$(count_of "$work/started" $f)" "$calls"
@@ -15,7 +15,7 @@ for width in 64 32; do
 
     specs=()
     while read -r f offset; do specs+=("$v:$f$offset"); done < <("$v" --offsets)
-    "$probity" count --json "${specs[@]}" -- "$v" -n 5000 >"$work/mid"
+    run_probity count --json "${specs[@]}" -- "$v" -n 5000 >"$work/mid"
     while read -r f offset; do
         expect_equal "$width-bit $f$offset" "$(count_of "$work/mid" $f "$offset")" "$(awk -v f="$f+mid" '$1 == f { print $2 }' "$work/mid")"
     done < <("$v" --offsets)
@@ -33,7 +33,7 @@ for width in 64 32; do
 done
 
 # Text output: sorted by count, most first or last, all five there.
-"$probity" count "$v:f[1-5]" -- "$v" -n 100 >"$work/text"
+run_probity count "$v:f[1-5]" -- "$v" -n 100 >"$work/text"
 for f in f1 f2 f3 f4 f5; do grep -q "\<$f\>" "$work/text" || fail "no $f in the text output"; done
 grep -vE '^(f[1-5](\+mid)?|sum) ' "$work/text" | grep -oE '\<(200|800)\>' >"$work/order"
 sort -n "$work/order" | cmp -s - "$work/order" || sort -rn "$work/order" | cmp -s - "$work/order" || fail "text output is not sorted"
@@ -44,7 +44,7 @@ first=$victim_pid first_in=$victim_in
 wait_ready
 start_victim "$victims/32/v_storm"
 wait_ready
-"$probity" count --json -d 1 -i 0.25 -p "$first" -p "$victim_pid" '*v_storm:storm_work' >"$work/both"
+run_probity count --json -d 1 -i 0.25 -p "$first" -p "$victim_pid" '*v_storm:storm_work' >"$work/both"
 [ "$(grep -c storm_work "$work/both")" -ge 4 ] || fail "no output per interval: $(cat "$work/both")"
 for width in 64 32; do
     grep "$width/v_storm" "$work/both" >"$work/one"
@@ -70,9 +70,9 @@ expect_equal "f1 of a process that ended" "$(count_of "$work/ended" f1)" 20
 
 for expected in 0 1 42; do
     code=0
-    "$probity" count 'libc:exit' -- bash -c "exit $expected" >/dev/null || code=$?
+    run_probity count 'libc:exit' -- bash -c "exit $expected" >/dev/null || code=$?
     expect_equal "exit code" "$code" "$expected"
 done
 code=0
-"$probity" count 'libc:exit' -- bash -c 'kill -TERM $$' >/dev/null || code=$?
+run_probity count 'libc:exit' -- bash -c 'kill -TERM $$' >/dev/null || code=$?
 expect_equal "exit code after a signal" "$code" 143

@@ -24,8 +24,11 @@ stop_all() {
 }
 trap stop_all EXIT
 
+# The log, also where stdout is redirected.
+exec 9>&1
+
 fail() {
-    echo "FAIL: $*"
+    echo "FAIL: $*" >&9
     exit 1
 }
 
@@ -129,6 +132,15 @@ text_is_the_files() { # PID
 
 mapping_kinds() { # PID
     python3 test/live/process.py maps "$1"
+}
+
+# Runs probity and ends it, and the test with it, when it hangs.
+run_probity() { # ARG...
+    local code=0
+    timeout --foreground -k 5 "$(scale 60 600)" "$probity" "$@" || code=$?
+    # 137 is also a command's own end by SIGKILL, which no test provokes this way.
+    if [ $code = 124 ] || [ $code = 137 ]; then fail "hangs: probity $(head -c 300 <<<"$*")"; fi
+    return $code
 }
 
 # Starts `probity count ARG...` on process PID, in the background, and waits until its probes are in place. Sets

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 listed() { # SPEC...: JSON lines
-    "$probity" list --json "$@"
+    run_probity list --json "$@"
 }
 
 for width in 64 32; do
@@ -24,7 +24,7 @@ for width in 64 32; do
     listed "$root/build/victim/$width/v_coun?:f1" | grep -q '"f1"' || fail "a glob in the path finds nothing"
     listed "$v:f5+0x1" | grep -q '"kind": \?"refused"' || fail "no refusal inside an instruction"
     listed "$v:f5+0x1" | grep -qE '"reason": ?"[a-z-]+"' || fail "a refusal without its reason"
-    "$probity" list "$v:*" | tail -n 1 | grep -q '%' || fail "no summary line with percentages"
+    run_probity list "$v:*" | tail -n 1 | grep -q '%' || fail "no summary line with percentages"
 
     start_victim "$v" -w
     wait_ready
@@ -34,7 +34,7 @@ done
 
 listed libc:malloc | grep -q '"malloc"' || fail "libc:malloc is not listed"
 listed 'libc:mallo[ck]' | grep -q '"malloc"' || fail "a glob finds no malloc"
-"$probity" list "$victims/64/v_exceptions:catch_all" | grep -q catch_all || fail "no catch_all"
+run_probity list "$victims/64/v_exceptions:catch_all" | grep -q catch_all || fail "no catch_all"
 [ "$(listed "libstdc++:std::*" | wc -l)" -gt 100 ] || fail "demangled names do not match"
 
 # A stripped program has its functions from .eh_frame.

@@ -12,7 +12,7 @@ while True:
     poll.poll(0.001)
     db.execute("select count(*), randomblob(10)").fetchall()
 END
-start_victim "$python" "$work/job.py"
+start_victim /usr/bin/python3 "$work/job.py"
 first=$victim_pid
 wait_ready
 start_victim "$victims/32/v_storm"
@@ -25,7 +25,6 @@ examples=0
 while read -r line; do
     line=${line//1234/$first}
     line=${line//5678/$victim_pid}
-    line=${line//\/usr\/bin\/python3\*/$python}
     code=0
     timeout -s INT -k 30 3 bash -o pipefail -c "$line" >"$work/out" 2>"$work/err" </dev/null || code=$?
     # 124: it was ended as Ctrl-C ends it.

@@ -46,7 +46,7 @@ under_load() { # NAME SOCKET PID...
     started+=("$client")
     for pid in "$@"; do options+=(-p "$pid"); done
     for ((i = 0; i < $(scale 4 60); i++)); do
-        "$probity" count --json -d 0.5 "${options[@]}" '*:*' '*:*:return' >"$work/json" 2>"$work/err" || fail "$name: $(cat "$work/err")"
+        run_probity count --json -d 0.5 "${options[@]}" '*:*' '*:*:return' >"$work/json" 2>"$work/err" || fail "$name: $(cat "$work/err")"
         [ "$(total_of "$work/json")" -gt 100 ] || fail "$name: only $(total_of "$work/json") hits"
         alive "$client" || fail "$name gave a wrong answer: $(tail -n 2 "$work/client.err")"
     done

@@ -16,7 +16,7 @@ for width in 64 32; do
         1) specs=("$v:*" "$v:*:return" 'libc:*wait*' 'libc:read' 'libc:poll') ;;
         2) specs=("$v:storm_*:return" 'libc:*') ;;
         esac
-        "$probity" count --json -p "$victim_pid" -d 0.1 "${specs[@]}" >"$work/json" 2>"$work/err" ||
+        run_probity count --json -p "$victim_pid" -d 0.1 "${specs[@]}" >"$work/json" 2>"$work/err" ||
             fail "cycle $i: $(cat "$work/err"), victim: $(tail -n 2 "$victim_out")"
         [ "$(total_of "$work/json")" -gt 0 ] || fail "cycle $i counted nothing"
         alive "$victim_pid" || fail "cycle $i: the victim died: $(cat "$victim_out")"

@@ -15,7 +15,7 @@ variants() { # WIDTH
         fi
         entry=f1
         if [ "$kind" = -stripped ]; then entry=$(nm "$victims/$width/v_count" | awk '$3 == "f1" { print "0x" $1 }'); fi
-        "$probity" count --json "$program:$entry" -- "$program" -t 4 -n 3000 >"$work/started" || fail "$program: exit code $?"
+        run_probity count --json "$program:$entry" -- "$program" -t 4 -n 3000 >"$work/started" || fail "$program: exit code $?"
         expect_equal "$width-bit$kind started" "$(total_of "$work/started")" 12000
         start_victim "$program" -w -t 4 -n 3000
         wait_ready

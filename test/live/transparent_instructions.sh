@@ -16,7 +16,7 @@ same() { # COMMAND...
     "$@" >"$work/expected" 2>/dev/null </dev/null || expected=$?
     mapfile -t specs < <(instructions "$1")
     [ ${#specs[@]} -gt 200 ] || fail "$1: only ${#specs[@]} instructions can be probed"
-    "$probity" count --json "${specs[@]}" -- "$@" >"$work/found" 2>"$work/err" </dev/null || code=$?
+    run_probity count --json "${specs[@]}" -- "$@" >"$work/found" 2>"$work/err" </dev/null || code=$?
     [ $code = $expected ] || fail "$*: exit code $code instead of $expected: $(tail -n 3 "$work/err")"
     size=$(stat -c %s "$work/expected")
     head -c "$size" "$work/found" | cmp - "$work/expected" || fail "$*: other output"

@@ -65,7 +65,7 @@ same() { # NAME COMMAND...
     local name=$1 code=0 expected=0 size
     shift
     "$@" >"$work/expected" 2>"$work/expected.err" </dev/null || expected=$?
-    "$probity" count --json '*:*' '*:*:return' -- "$@" >"$work/found" 2>"$work/found.err" </dev/null || code=$?
+    run_probity count --json '*:*' '*:*:return' -- "$@" >"$work/found" 2>"$work/found.err" </dev/null || code=$?
     [ $code = $expected ] || fail "$name: exit code $code instead of $expected: $(tail -n 3 "$work/found.err")"
     size=$(stat -c %s "$work/expected")
     head -c "$size" "$work/found" | cmp - "$work/expected" || fail "$name: other output"

@@ -9,7 +9,7 @@ same() { # MINIMUM-OF-COMPARED-COUNTS VICTIM ARG...
     local minimum=$1 name=${2#"$victims"/} code=0 size compared
     shift
     "$@" >"$work/expected" 2>/dev/null </dev/null || fail "$name fails by itself"
-    "$probity" count --json '*:*' '*:*:return' -- "$@" >"$work/found" 2>"$work/found.err" </dev/null || code=$?
+    run_probity count --json '*:*' '*:*:return' -- "$@" >"$work/found" 2>"$work/found.err" </dev/null || code=$?
     [ $code = 0 ] || fail "$name: exit code $code: $(tail -n 3 "$work/found.err")"
     size=$(stat -c %s "$work/expected")
     head -c "$size" "$work/found" | cmp - "$work/expected" || fail "$name: other output"
