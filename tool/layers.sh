@@ -12,7 +12,7 @@ BEGIN {
     allow("insn", "")
     allow("symbol", "base")
     allow("target", "base wire")
-    allow("load", "base wire symbol insn target gen")
+    allow("load", "base wire symbol insn target drain gen")
     allow("agent", "wire")
     allow("drain", "base wire")
     allow("cmd", "base wire symbol insn target load drain gen")

@@ -13,7 +13,7 @@ static const char usage_text[] =
     "Shows the trace points that each SPEC means, and how each would be probed:\n"
     "  jmp      a 5-byte jump over whole instructions\n"
     "  padding  a jump that also uses alignment padding\n"
-    "  island   a 2-byte jump to a jump in padding nearby\n"
+    "  island   a jump to a second jump, in padding nearby or at an address that the next instruction dictates\n"
     "  trap     a breakpoint instruction: works, but each hit costs microseconds\n"
     "  refused  not at all; the reason is shown\n"
     "\n"
@@ -134,7 +134,8 @@ static void list_file(struct listing *listing, const struct load_code *code, con
     for (size_t i = 0; i < plans.n; i++) {
         struct function_plan *plan = &plans.at[i];
         if (plan->flow.insn)
-            load_windows_add_islands(code, &plan->flow, &claims, plan->wish.at, plan->wish.n, &plan->windows);
+            load_windows_add_islands(code, &plan->flow, &claims, plan->wish.at, plan->wish.n, &plan->windows, load_far_without_process,
+                                     (void *)code);
         for (size_t k = 0; k < plan->wish.n; k++)
             item.at[plan->first + k].wish = plan->wish.at[k];
         load_flow_deinit(&plan->flow);

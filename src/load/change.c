@@ -167,12 +167,27 @@ static bool is_same_site(const struct load_site *site, const struct load_window 
 {
     const struct load_window *old = &site->window;
     if (old->va != window->va || old->end_va != window->end_va || old->kind != window->kind || old->island_va != window->island_va ||
-        site->probe.n != count)
+        old->far_va != window->far_va || old->far_span != window->far_span || old->length != window->length || site->probe.n != count)
         return false;
     for (size_t i = 0; i < count; i++)
         if (by_probe(&site->probe.at[i], &probe[i]) || site->probe.at[i].action != probe[i].action)
             return false;
     return true;
+}
+
+static struct err *place_far_island(struct load_process *process, struct load_site *site, uint64_t bias, enum insn_reason *reason)
+{
+    uint8_t bytes[LOAD_FAR_ISLAND_BYTES];
+    struct err *error = load_far_alloc(process, site->window.far_va + bias, site->window.far_span, &site->far_island_va);
+    if (error && error->code == ERR_PLACE) {
+        err_free(error);
+        *reason = INSN_NO_ROOM;
+        return NULL;
+    }
+    if (error)
+        return error;
+    load_emit_far_island(process->fire.mode, site->far_island_va, site->trampoline_va, bytes);
+    return target_write(process->target, site->far_island_va, bytes, process->fire.mode == INSN_MODE_64 ? sizeof bytes : 5);
 }
 
 /* Room for the trampoline, its code, and its journal entry. */
@@ -200,10 +215,17 @@ static struct err *build_site(struct change *change, struct load_function *funct
         load_region_free(process, site->trampoline_va, site->trampoline_bytes);
         return NULL;
     }
-    load_emit_patch(&site->window, module->bias, site->trampoline_va, site->patch, site->island_patch);
+    site->far_island_va = 0;
+    if (site->window.far_span) {
+        ERR_TRY(place_far_island(process, site, module->bias, reason));
+        if (*reason != INSN_OK)
+            return NULL;
+        VEC_PUSH(&trampoline->pc, (struct wire_pc){site->far_island_va, site->window.va + module->bias, WIRE_PC_COPY, 0, 0});
+    }
+    load_emit_patch(&site->window, module->bias, site->trampoline_va, site->far_island_va, site->patch, site->island_patch);
     size_t available;
     memcpy(site->original, symbol_file_text(module->code->file, site->window.va, &available), site->window.length);
-    if (site->window.kind == LOAD_ISLAND)
+    if (site->window.island_va)
         memcpy(site->island_original, symbol_file_text(module->code->file, site->window.island_va, &available), 5);
     ERR_TRY(target_write(process->target, site->trampoline_va, trampoline->code.at, trampoline->code.n));
     return load_journal_add(process, site, module->bias, trampoline);
@@ -296,20 +318,37 @@ static int by_module_and_function(const void *a, const void *b)
     return x->func_va < y->func_va ? -1 : x->func_va > y->func_va;
 }
 
+struct far_question {
+    struct load_process *process;
+    const struct target_maps *maps;
+    uint64_t bias;
+};
+
+static bool is_far_possible(void *context, uint64_t va, uint32_t span)
+{
+    const struct far_question *question = context;
+    return load_far_is_possible(question->process, question->maps, va + question->bias, span);
+}
+
 static struct err *plan_all(struct change *change, struct load_request *request, size_t count)
 {
     qsort(request, count, sizeof *request, by_module_and_function);
     for (size_t i = 0; i < count; i++)
         take_request(change, &request[i]);
+    struct target_maps maps;
+    struct err *error = target_maps_read(change->process->target, &maps);
+    if (error)
+        return error;
     struct replan *plan = memory_zero(change->function.n, sizeof *plan);
     for (size_t i = 0; i < change->function.n; i++)
         plan_function(change->function.at[i], &plan[i]);
     for (size_t i = 0; i < change->function.n; i++) {
         struct load_function *function = change->function.at[i];
+        struct far_question question = {change->process, &maps, function->module->bias};
         load_windows_add_islands(function->module->code, &function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
-                                 &plan[i].windows);
+                                 &plan[i].windows, is_far_possible, &question);
     }
-    struct err *error = NULL;
+    target_maps_deinit(&maps);
     size_t first = 0;
     for (size_t i = 0; i < change->function.n && !error; i++) {
         struct load_function *function = change->function.at[i];
@@ -369,7 +408,7 @@ static struct err *add_site_bytes(struct change *change, const struct load_site 
 {
     const struct load_window *window = &site->window;
     ERR_TRY(add_bytes(change, window->va + bias, restore ? site->original : site->patch, window->length));
-    if (window->kind == LOAD_ISLAND)
+    if (window->island_va)
         ERR_TRY(add_bytes(change, window->island_va + bias, restore ? site->island_original : site->island_patch, 5));
     return NULL;
 }
@@ -428,9 +467,11 @@ static bool in_removed(const struct lookup *lookup, uint64_t pc)
 {
     if (pc < lookup->removed_low || pc >= lookup->removed_high)
         return false;
-    for (size_t i = 0; i < lookup->change->removed.n; i++)
-        if (pc - lookup->change->removed.at[i]->trampoline_va < lookup->change->removed.at[i]->trampoline_bytes)
+    for (size_t i = 0; i < lookup->change->removed.n; i++) {
+        const struct load_site *site = lookup->change->removed.at[i];
+        if (pc - site->trampoline_va < site->trampoline_bytes || pc == site->far_island_va)
             return true;
+    }
     return false;
 }
 
@@ -498,6 +539,10 @@ static void make_lookup(struct change *change, struct lookup *lookup)
         uint64_t end_va = site->trampoline_va + site->trampoline_bytes;
         lookup->removed_low = site->trampoline_va < lookup->removed_low ? site->trampoline_va : lookup->removed_low;
         lookup->removed_high = end_va > lookup->removed_high ? end_va : lookup->removed_high;
+        if (site->far_island_va && site->far_island_va < lookup->removed_low)
+            lookup->removed_low = site->far_island_va;
+        if (site->far_island_va >= lookup->removed_high)
+            lookup->removed_high = site->far_island_va + 1;
     }
     load_pc_map_sort(lookup->removed_pc.at, lookup->removed_pc.n);
     lookup->removed = (struct load_pc_map){lookup->removed_pc.at, lookup->removed_pc.n};
@@ -581,6 +626,8 @@ static void finish(struct change *change)
         struct load_site *site = change->removed.at[i];
         load_journal_remove(process, site);
         load_region_free(process, site->trampoline_va, site->trampoline_bytes);
+        if (site->far_island_va)
+            load_far_free(process, site->far_island_va);
         destroy_site(site);
     }
     for (size_t i = 0; i < change->function.n; i++) {

@@ -203,7 +203,7 @@ void load_code_destroy(struct load_code *code)
 
 enum { PADDING_LIMIT = 64 };
 
-static uint64_t next_function(const struct load_code *code, uint64_t va)
+static size_t first_function_from(const struct load_code *code, uint64_t va)
 {
     size_t count, low = 0;
     const struct symbol_func *func = symbol_file_funcs(code->file, &count);
@@ -214,7 +214,38 @@ static uint64_t next_function(const struct load_code *code, uint64_t va)
         else
             high = middle;
     }
-    return low < count ? func[low].va : UINT64_MAX;
+    return low;
+}
+
+void load_code_unit(const struct load_code *code, const struct symbol_func *func, uint64_t *va, uint64_t *size)
+{
+    enum { JMP_BYTES = 5, UNIT_LIMIT = 4096 };
+    size_t count;
+    const struct symbol_func *all = symbol_file_funcs(code->file, &count);
+    uint64_t start_va = func->va, end_va = func->va + func->size, last_size = func->size;
+    for (size_t i = first_function_from(code, start_va); i-- > 0 && func->va - start_va < UNIT_LIMIT;) {
+        if (all[i].va == start_va)
+            continue;
+        if (all[i].size >= JMP_BYTES || all[i].va + all[i].size != start_va)
+            break;
+        start_va = all[i].va;
+    }
+    for (size_t i = first_function_from(code, end_va); last_size < JMP_BYTES && i < count && end_va - func->va < UNIT_LIMIT;) {
+        if (all[i].va != end_va)
+            break;
+        last_size = all[i].size;
+        end_va += last_size;
+        i = first_function_from(code, end_va);
+    }
+    *va = start_va;
+    *size = end_va - start_va;
+}
+
+static uint64_t next_function(const struct load_code *code, uint64_t va)
+{
+    size_t count, index = first_function_from(code, va);
+    const struct symbol_func *func = symbol_file_funcs(code->file, &count);
+    return index < count ? func[index].va : UINT64_MAX;
 }
 
 /* int3 and nops that nothing jumps to. Zero bytes are padding only up to the alignment that follows, which hand-written data would not

@@ -38,7 +38,11 @@ bool load_code_is_boundary(const struct load_code *code, uint64_t va);
 /* The function that starts at `va` is followed by alignment padding up to the returned address (at least its own end). */
 uint64_t load_code_padding_end(const struct load_code *code, uint64_t end_va);
 
-/* One function, decoded. */
+/* The range that is planned as one: a function, and with it those shorter than a jump that touch it, because a jump over a short function
+ * shares its last bytes with the next. */
+void load_code_unit(const struct load_code *code, const struct symbol_func *func, uint64_t *va, uint64_t *size);
+
+/* One such range, decoded. */
 enum load_insn_mark {
     LOAD_MARK_TARGET = 1,  /* control may arrive here other than from the instruction before: only the start of a window may be here */
     LOAD_MARK_PADDING = 2, /* never executed: alignment after an instruction that does not fall through */

@@ -156,19 +156,30 @@ enum insn_reason load_emit(const struct load_fire_context *fire, const struct lo
     return falls_through ? put_jmp(&emit, window->end_va + bias) : INSN_OK;
 }
 
-void load_emit_patch(const struct load_window *window, uint64_t bias, uint64_t trampoline_va, uint8_t patch[8], uint8_t island[8])
+void load_emit_patch(const struct load_window *window, uint64_t bias, uint64_t trampoline_va, uint64_t far_island_va, uint8_t patch[8],
+                     uint8_t island[8])
 {
     uint64_t va = window->va + bias, island_va = window->island_va + bias;
-    switch (window->kind) {
-    case LOAD_ISLAND:
+    if (window->kind == LOAD_TRAP) {
+        patch[0] = INT3;
+    } else if (window->kind != LOAD_ISLAND) {
+        encode_jmp(va, trampoline_va, patch);
+    } else if (window->far_span) {
+        encode_jmp(va, far_island_va, patch); /* only its first bytes are written; the rest is there already */
+    } else {
         patch[0] = 0xeb;
         patch[1] = (uint8_t)(island_va - (va + 2));
         encode_jmp(island_va, trampoline_va, island);
-        break;
-    case LOAD_TRAP:
-        patch[0] = INT3;
-        break;
-    default:
-        encode_jmp(va, trampoline_va, patch);
     }
+}
+
+void load_emit_far_island(enum insn_mode mode, uint64_t island_va, uint64_t trampoline_va, uint8_t out[LOAD_FAR_ISLAND_BYTES])
+{
+    memset(out, INT3, LOAD_FAR_ISLAND_BYTES);
+    if (mode == INSN_MODE_32) {
+        encode_jmp(island_va, trampoline_va, out);
+        return;
+    }
+    memcpy(out, (const uint8_t[]){0xff, 0x25, 0, 0, 0, 0}, 6); /* jmp *0(%rip) */
+    memcpy(out + 6, &trampoline_va, 8);
 }

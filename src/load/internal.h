@@ -8,6 +8,7 @@
 struct load_site {
     struct load_window window;
     uint64_t trampoline_va;
+    uint64_t far_island_va; /* 0: none */
     uint32_t trampoline_bytes;
     uint32_t journal, island_journal; /* slots; island_journal only of LOAD_ISLAND */
     uint32_t pc_first, pc_count;      /* slots */
@@ -55,6 +56,8 @@ struct load_process {
     struct load_fire_context fire;
     VEC(struct load_module *) module;
     VEC(struct load_region) region;
+    VEC(struct load_region) far_page;         /* mapped for far islands */
+    VEC(uint64_t) far_island;                 /* addresses in use */
     VEC(struct load_chunk) free_chunk;        /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
     VEC(uint32_t) free_sites;                 /* journal slots */
@@ -74,7 +77,15 @@ struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t byte
 
 /* region.c: memory for trampolines within reach of [start_va, end_va). */
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va);
+/* Maps exactly there, with its journal entry. */
+struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64_t bytes);
 void load_region_free(struct load_process *process, uint64_t va, size_t bytes);
+
+/* far.c: islands at addresses of which only a part can be chosen. */
+bool load_far_is_possible(struct load_process *process, const struct target_maps *maps, uint64_t va, uint32_t span);
+/* ERR_PLACE when there is no room after all. */
+struct err *load_far_alloc(struct load_process *process, uint64_t va, uint32_t span, uint64_t *island_va);
+void load_far_free(struct load_process *process, uint64_t island_va);
 
 /* traps.c */
 /* Makes the table from all sites, and those in `also` (which are about to go) as well. */

@@ -61,7 +61,7 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
     site->pc_count = (uint32_t)trampoline->pc.n;
     ERR_TRY(take_pcs(process, trampoline->pc.at, site->pc_count, &site->pc_first));
     ERR_TRY(take_site(process, window->va + bias, site->original, site->patch, window->length, &site->journal));
-    if (window->kind == LOAD_ISLAND)
+    if (window->island_va)
         ERR_TRY(take_site(process, window->island_va + bias, site->island_original, site->island_patch, 5, &site->island_journal));
     return NULL;
 }
@@ -69,7 +69,7 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
 void load_journal_remove(struct load_process *process, struct load_site *site)
 {
     give_site(process, site->journal);
-    if (site->window.kind == LOAD_ISLAND)
+    if (site->window.island_va)
         give_site(process, site->island_journal);
     memset(load_shared_pcs(process->shared) + site->pc_first, 0, site->pc_count * sizeof(struct wire_pc));
     VEC_PUSH(&process->free_pcs, (struct load_pc_block){site->pc_first, site->pc_count});

@@ -225,6 +225,8 @@ static void free_process(struct load_process *process)
     VEC_FREE(&process->child);
     VEC_FREE(&process->trap);
     VEC_FREE(&process->region);
+    VEC_FREE(&process->far_page);
+    VEC_FREE(&process->far_island);
     VEC_FREE(&process->free_chunk);
     VEC_FREE(&process->free_pcs);
     VEC_FREE(&process->free_sites);

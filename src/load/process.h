@@ -60,7 +60,7 @@ struct err *load_module_open(struct load_process *process, struct load_module *m
 /* A wish to add or remove one probe. */
 struct load_request {
     struct load_module *module;
-    uint64_t func_va, func_size; /* the function that holds it, in file addresses */
+    uint64_t func_va, func_size; /* the unit (load_code_unit()) that holds it, in file addresses */
     struct load_probe probe;
     bool remove;
     uint8_t kind;   /* out: enum load_kind */

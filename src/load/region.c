@@ -42,12 +42,30 @@ static uint64_t find_gap(const struct load_process *process, const struct target
     return best;
 }
 
-static struct err *map_region(struct load_process *process, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64_t bytes)
 {
     struct target *target = process->target;
     struct wire_shared *shared = process->shared;
     if (shared->region_count == shared->region_room)
         return err_new(ERR_PLACE, "process %d: too many pieces of code memory", target_pid(target));
+    bool was_running = target_thread_count(target) == 0;
+    ERR_TRY(target_stop_one(target));
+    load_shared_regions(shared)[shared->region_count] = (struct wire_region){va, bytes};
+    shared->region_count++;
+    uint64_t got = 0;
+    struct err *error = load_remote_mmap(target, va, bytes, PROT_READ | PROT_EXEC,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &got);
+    if (error)
+        shared->region_count--;
+    struct err *resume = was_running ? target_resume(target) : NULL;
+    if (error)
+        err_free(resume);
+    return error ? error : resume;
+}
+
+static struct err *map_region(struct load_process *process, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+{
+    struct target *target = process->target;
     struct target_maps maps;
     ERR_TRY(target_maps_read(target, &maps));
     uint64_t hint = find_gap(process, &maps, bytes, start_va, end_va);
@@ -55,20 +73,9 @@ static struct err *map_region(struct load_process *process, uint64_t bytes, uint
     if (!hint)
         return err_new(ERR_PLACE, "process %d: no free address range within reach of the code at 0x%llx", target_pid(target),
                        (unsigned long long)start_va);
-    bool was_running = target_thread_count(target) == 0;
-    ERR_TRY(target_stop_one(target));
-    uint64_t va = 0;
-    load_shared_regions(shared)[shared->region_count] = (struct wire_region){hint, bytes};
-    shared->region_count++;
-    struct err *error = load_remote_mmap(target, hint, bytes, PROT_READ | PROT_EXEC,
-                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &va);
-    if (error)
-        shared->region_count--;
-    struct err *resume = was_running ? target_resume(target) : NULL;
-    if (error)
-        return err_free(resume), error;
-    VEC_PUSH(&process->region, (struct load_region){va, bytes, 0});
-    return resume;
+    ERR_TRY(load_region_map_at(process, hint, bytes));
+    VEC_PUSH(&process->region, (struct load_region){hint, bytes, 0});
+    return NULL;
 }
 
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va)

@@ -59,6 +59,8 @@ static void add_return_places(const struct load_code *code, const struct symbol_
 {
     struct load_flow flow;
     load_flow_init(&flow, code, part->va, part->size);
+    uint64_t unit_va, unit_size;
+    load_code_unit(code, part, &unit_va, &unit_size);
     for (size_t i = 0; i < flow.count; i++) {
         const struct insn *insn = &flow.insn[i];
         if (insn->va >= flow.end_va || flow.mark[i] & LOAD_MARK_PADDING)
@@ -67,7 +69,7 @@ static void add_return_places(const struct load_code *code, const struct symbol_
         bool tail = direct && !in_function(code, func, insn->target_va) && symbol_file_func_at(code->file, insn->target_va);
         bool indirect_tail = insn->kind == INSN_JMP_INDIRECT && !is_switch(&flow, i);
         if (insn->kind == INSN_RET || tail || indirect_tail)
-            VEC_PUSH(&out->place, (struct load_place){part->va, part->size, insn->va, tail && insn->kind != INSN_JMP});
+            VEC_PUSH(&out->place, (struct load_place){unit_va, unit_size, insn->va, tail && insn->kind != INSN_JMP});
     }
     load_flow_deinit(&flow);
 }
@@ -94,8 +96,11 @@ static void add_point(const struct load_code *code, const struct symbol_func *fu
         add_all_returns(code, func, out);
     else if (va - func->va >= func->size)
         point.refusal = INSN_NOT_CODE;
-    else
-        VEC_PUSH(&out->place, (struct load_place){func->va, func->size, va, false});
+    else {
+        uint64_t unit_va, unit_size;
+        load_code_unit(code, func, &unit_va, &unit_size);
+        VEC_PUSH(&out->place, (struct load_place){unit_va, unit_size, va, false});
+    }
     point.place_count = (uint32_t)out->place.n - point.first_place;
     if (func && spec->point == SPEC_RETURN && !point.place_count)
         point.refusal = INSN_NO_RETURN;

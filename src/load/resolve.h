@@ -7,7 +7,7 @@
 
 /* One instruction of a trace point. */
 struct load_place {
-    uint64_t func_va, func_size; /* the function or fragment that holds it */
+    uint64_t func_va, func_size; /* the unit (load_code_unit()) that holds it */
     uint64_t va;
     bool taken; /* a conditional tail jump: a return only when it is taken */
 };

@@ -280,27 +280,104 @@ void load_windows_plan(const struct load_code *code, const struct load_flow *flo
     assign(wish, wish_count, out);
 }
 
+static bool make_near_island(struct planner *plan, size_t index)
+{
+    const struct load_flow *flow = plan->flow;
+    load_windows *windows = plan->out;
+    struct load_window *window = &windows->at[index];
+    uint64_t low = index ? windows->at[index - 1].end_va : 0, high = index + 1 < windows->n ? windows->at[index + 1].va : UINT64_MAX;
+    for (size_t first = window->first, point = first, last; flow->insn[first].va >= low; first--) {
+        uint64_t island_va;
+        if (extend(plan, first, point, SHORT_JMP_BYTES, &last) && end_of(flow, last) <= high &&
+            (island_va = find_island(plan, flow->insn[first].va))) {
+            load_claims_set(plan->claims, plan->code, island_va, JMP_BYTES, true);
+            *window = make_window(plan, first, last, LOAD_ISLAND, SHORT_JMP_BYTES);
+            window->island_va = island_va;
+            return true;
+        }
+        if (first == 0 || flow->mark[first] & LOAD_MARK_TARGET)
+            break;
+    }
+    return false;
+}
+
+/* ---- far islands ---- */
+
+/* What the byte at `va`, which is not the window's own, will be: the file's, or the first byte of the window there. False when it can not be
+ * told or may change behind our back. */
+static bool final_byte(const struct planner *plan, size_t window_index, uint64_t va, uint8_t *byte)
+{
+    size_t available;
+    const uint8_t *text = symbol_file_text(plan->code->file, va, &available);
+    if (!text || va >= plan->flow->end_va || is_claimed(plan->claims, plan->code, va, 1))
+        return false;
+    *byte = text[0];
+    for (size_t i = window_index + 1; i < plan->out->n && plan->out->at[i].va <= va; i++) {
+        const struct load_window *other = &plan->out->at[i];
+        if (va >= other->va + other->length)
+            continue;
+        if (va != other->va)
+            return false;
+        *byte = other->kind == LOAD_TRAP ? 0xcc : other->island_va ? 0xeb : 0xe9;
+    }
+    return true;
+}
+
+/* Tries to replace a trap by a jmp over the instructions from `first` up to its own. */
+static bool make_far_island(struct planner *plan, size_t index, size_t first, load_far_fn *far, void *context)
+{
+    const struct load_flow *flow = plan->flow;
+    struct load_window *window = &plan->out->at[index];
+    uint64_t high = index + 1 < plan->out->n ? plan->out->at[index + 1].va : UINT64_MAX;
+    size_t last = window->first;
+    while (last + 1 < flow->count && end_of(flow, last + 1) <= high && end_of(flow, last + 1) - flow->insn[first].va < JMP_BYTES &&
+           !is_padding(plan, last + 1) && may_follow(plan, last + 1))
+        last++;
+    for (size_t i = first; i <= last; i++)
+        if (i == first ? !may_start(plan, i, 2) : !may_follow(plan, i))
+            return false;
+    uint64_t va = flow->insn[first].va;
+    size_t own = end_of(flow, last) - va;
+    if (own >= JMP_BYTES || (plan->code->mode == INSN_MODE_32 && own < 3)) /* pages strewn about are dear in a small address space */
+        return false;
+    uint32_t displacement = 0;
+    for (size_t i = own; i < JMP_BYTES; i++) {
+        uint8_t byte;
+        if (!final_byte(plan, index, va + i, &byte))
+            return false;
+        displacement |= (uint32_t)byte << 8 * (i - 1);
+    }
+    uint64_t far_va = va + JMP_BYTES + (uint64_t)(int64_t)(int32_t)displacement;
+    uint32_t span = 1u << 8 * (own - 1);
+    if (!far(context, far_va, span))
+        return false;
+    *window = make_window(plan, first, last, LOAD_ISLAND, (unsigned)own);
+    window->far_va = far_va;
+    window->far_span = span;
+    return true;
+}
+
+bool load_far_without_process(void *context, uint64_t va, uint32_t span)
+{
+    const struct load_code *code = context;
+    (void)span;
+    /* A file that is loaded anywhere has room on both sides; one that is linked for low addresses has none below. */
+    return code->mode == INSN_MODE_32 || symbol_file_is_dynamic(code->file) || (int64_t)va > 0x10000;
+}
+
 void load_windows_add_islands(const struct load_code *code, const struct load_flow *flow, struct load_claims *claims, struct load_wish *wish,
-                              size_t wish_count, load_windows *windows)
+                              size_t wish_count, load_windows *windows, load_far_fn *far, void *context)
 {
     struct planner plan = {code, flow, claims, windows};
-    for (size_t i = 0; i < windows->n; i++) {
+    /* From the end: a far island's address depends on what is put behind the window. */
+    for (size_t i = windows->n; i-- > 0;) {
         struct load_window *window = &windows->at[i];
-        if (window->kind != LOAD_TRAP)
+        if (window->kind != LOAD_TRAP || make_near_island(&plan, i))
             continue;
-        uint64_t low = i ? windows->at[i - 1].end_va : 0, high = i + 1 < windows->n ? windows->at[i + 1].va : UINT64_MAX;
-        for (size_t first = window->first, point = first, last; flow->insn[first].va >= low; first--) {
-            uint64_t island_va;
-            if (extend(&plan, first, point, SHORT_JMP_BYTES, &last) && end_of(flow, last) <= high &&
-                (island_va = find_island(&plan, flow->insn[first].va))) {
-                load_claims_set(claims, code, island_va, JMP_BYTES, true);
-                *window = make_window(&plan, first, last, LOAD_ISLAND, SHORT_JMP_BYTES);
-                window->island_va = island_va;
+        uint64_t low = i ? windows->at[i - 1].end_va : 0;
+        for (size_t first = window->first; flow->insn[first].va >= low; first--)
+            if (make_far_island(&plan, i, first, far, context) || first == 0 || flow->mark[first] & LOAD_MARK_TARGET)
                 break;
-            }
-            if (first == 0 || flow->mark[first] & LOAD_MARK_TARGET)
-                break;
-        }
     }
     assign(wish, wish_count, windows);
 }
