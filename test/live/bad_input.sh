@@ -14,11 +14,6 @@ refused() { # CODES PATTERN ARG...
     [ "$(wc -l <"$work/err")" = 1 ] || complain "probity $*: not one line: $(cat "$work/err")"
     grep -qiE -- "$pattern" "$work/err" || complain "probity $*: \"$(cat "$work/err")\" does not say $pattern"
 }
-failed=0
-complain() {
-    echo "wrong: $*"
-    failed=1
-}
 as=()
 
 # Command lines.

@@ -32,6 +32,16 @@ fail() {
     exit 1
 }
 
+# For tests of many things that can be wrong independently, which end in `exit $failed`. The second runs a function that may fail().
+failed=0
+complain() {
+    echo "wrong: $*" >&9
+    failed=1
+}
+attempt() { # FUNCTION ARG...
+    ("$@") || failed=1
+}
+
 skip() {
     echo "$*"
     exit 77

@@ -15,7 +15,7 @@ same() { # COMMAND...
     local code=0 expected=0 size
     "$@" >"$work/expected" 2>/dev/null </dev/null || expected=$?
     mapfile -t specs < <(instructions "$1")
-    [ ${#specs[@]} -gt 200 ] || fail "$1: only ${#specs[@]} instructions can be probed"
+    [ ${#specs[@]} -gt 100 ] || fail "$1: only ${#specs[@]} instructions can be probed"
     run_probity count --json "${specs[@]}" -- "$@" >"$work/found" 2>"$work/err" </dev/null || code=$?
     [ $code = $expected ] || fail "$*: exit code $code instead of $expected: $(tail -n 3 "$work/err")"
     size=$(stat -c %s "$work/expected")
@@ -26,12 +26,13 @@ same() { # COMMAND...
 
 for width in 64 32; do
     v=$victims/$width
-    same "$v/v_abi" -n 50
-    same "$v/v_jumptable" -n 100
-    same "$v/v_tail" -n 100
-    same "$v/v_exceptions" -n 5
-    same "$v/v_recursive" -n 8
+    attempt same "$v/v_abi" -n 50
+    attempt same "$v/v_jumptable" -n 100
+    attempt same "$v/v_tail" -n 100
+    attempt same "$v/v_exceptions" -n 5
+    attempt same "$v/v_recursive" -n 8
 done
-same "$(command -v gzip)" -nc "$work/input"
+attempt same "$(command -v gzip)" -nc "$work/input"
 export LD_LIBRARY_PATH=$i386_libraries
-same "$i386/bin/gzip" -nc "$work/input"
+attempt same "$i386/bin/gzip" -nc "$work/input"
+exit $failed

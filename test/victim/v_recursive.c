@@ -6,7 +6,11 @@ static uint64_t fib_calls, even_calls, odd_calls, deep_calls;
 TRACED uint32_t fib(uint32_t n)
 {
     fib_calls++;
-    return n < 2 ? n : fib(n - 1) + fib(n - 2);
+    if (n < 2)
+        return n;
+    uint32_t a = fib(n - 1), b = fib(n - 2);
+    __asm__ volatile("" : "+r"(a), "+r"(b)); /* else the second call becomes a loop */
+    return a + b;
 }
 
 extern uint32_t is_odd(uint32_t n);
