@@ -24,6 +24,43 @@ static uint64_t wrap(const struct symbol_elf *elf, uint64_t va)
 
 /* ---- words of data ---- */
 
+/* @GOTOFF words: what position-independent 32-bit jump tables hold. A table has at least TABLE_MIN entries (compilers make none for fewer
+ * cases), which a stray number that happens to be an address has not. */
+static void walk_got_offsets(const struct walk *walk, const uint8_t *bytes, uint64_t size)
+{
+    enum { TABLE_MIN = 3 };
+    const struct symbol_elf *elf = &walk->file->elf;
+    uint32_t run[TABLE_MIN];
+    unsigned length = 0;
+    for (uint64_t at = 0; at + 4 <= size; at += 4) {
+        uint32_t word, va;
+        memcpy(&word, bytes + at, 4);
+        va = word + (uint32_t)elf->got_va;
+        if (va < walk->low_va || va >= walk->high_va || !symbol_file_code_at(walk->file, va)) {
+            length = 0;
+            continue;
+        }
+        if (length < TABLE_MIN)
+            run[length] = va;
+        length++;
+        if (length > TABLE_MIN)
+            offer(walk, va);
+        for (unsigned i = 0; length == TABLE_MIN && i < TABLE_MIN; i++)
+            offer(walk, run[i]);
+    }
+}
+
+/* Words that are addresses as they stand: only where the file is not moved when it is loaded. Elsewhere relocations tell. */
+static void walk_absolute(const struct walk *walk, const uint8_t *bytes, uint64_t size)
+{
+    unsigned step = (unsigned)walk->file->elf.width / 8;
+    for (uint64_t at = 0; at + step <= size; at += step) {
+        uint64_t word = symbol_elf_word(&walk->file->elf, bytes + at);
+        if (word - walk->low_va < walk->high_va - walk->low_va)
+            offer(walk, word);
+    }
+}
+
 static void walk_words(const struct walk *walk, const uint8_t *bytes, uint64_t va, uint64_t size)
 {
     const struct symbol_elf *elf = &walk->file->elf;
@@ -31,23 +68,10 @@ static void walk_words(const struct walk *walk, const uint8_t *bytes, uint64_t v
     uint64_t skip = (step - va % step) % step;
     if (size < skip + step)
         return;
-    if (step == 8) {
-        for (uint64_t at = skip; at <= size - 8; at += 8) {
-            uint64_t word;
-            memcpy(&word, bytes + at, 8);
-            if (word - walk->low_va < walk->high_va - walk->low_va)
-                offer(walk, word);
-        }
-    } else {
-        for (uint64_t at = skip; at <= size - 4; at += 4) {
-            uint32_t word;
-            memcpy(&word, bytes + at, 4);
-            offer(walk, word);
-            /* @GOTOFF: what position-independent 32-bit jump tables hold. */
-            if (elf->got_va)
-                offer(walk, (uint32_t)(word + elf->got_va));
-        }
-    }
+    if (!symbol_file_is_dynamic(walk->file))
+        walk_absolute(walk, bytes + skip, size - skip);
+    if (step == 4 && elf->got_va)
+        walk_got_offsets(walk, bytes + skip, size - skip);
 }
 
 static void walk_data(const struct walk *walk)
