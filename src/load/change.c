@@ -336,6 +336,7 @@ static struct err *plan_all(struct change *change, struct load_request *request,
     for (size_t i = 0; i < count; i++)
         take_request(change, &request[i]);
     struct target_maps maps;
+    change->process->far_promised = 0;
     struct err *error = target_maps_read(change->process->target, &maps);
     if (error)
         return error;

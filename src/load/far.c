@@ -71,8 +71,13 @@ static uint64_t runtime_va(const struct load_process *process, uint64_t va)
 
 bool load_far_is_possible(struct load_process *process, const struct target_maps *maps, uint64_t va, uint32_t span)
 {
+    /* Pages strewn about are dear in a small address space: a 32-bit process gets few that serve a single place. */
+    enum { NARROW_PAGES = 64, SHARED_SPAN = 65536 };
     uint64_t island_va, bytes;
     va = runtime_va(process, va);
+    if (process->fire.mode == INSN_MODE_32 && span < SHARED_SPAN && process->far_page.n + process->far_promised >= NARROW_PAGES)
+        return false;
+    process->far_promised += process->fire.mode == INSN_MODE_32 && span < SHARED_SPAN;
     return find_spot(process, va, span) || find_pages(process, maps, va, span, &island_va, &bytes);
 }
 

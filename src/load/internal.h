@@ -57,6 +57,7 @@ struct load_process {
     VEC(struct load_module *) module;
     VEC(struct load_region) region;
     VEC(struct load_region) far_page;         /* mapped for far islands */
+    size_t far_promised;                      /* pages that the plan under way may need in a 32-bit process */
     VEC(uint64_t) far_island;                 /* addresses in use */
     VEC(struct load_chunk) free_chunk;        /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;

@@ -246,9 +246,7 @@ static void *watch(void *context)
         uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         load_process_beat(member->process);
         if (load_process_load_event(member->process)) {
-            uint64_t one = 1;
-            if (write(member->session->event_fd, &one, sizeof one) < 0)
-                break;
+            eventfd_write(member->session->event_fd, 1);
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
             continue;
         }
@@ -287,19 +285,19 @@ static struct err *detach_member(struct member *member)
     return error;
 }
 
-static uint32_t counter_room(const struct load_session *session)
+static uint32_t counter_room(const struct load_session *session, int width)
 {
-    /* A pattern can mean a whole program: every function of every library has room. */
+    /* A pattern can mean a whole program: every function of every library has room. A 32-bit process has little room to give. */
     bool pattern = false;
     for (size_t i = 0; i < session->spec_count; i++)
         pattern |= session->spec[i].function && strpbrk(session->spec[i].function, "*?[");
-    return pattern ? 1u << 20 : 1u << 14;
+    return !pattern ? 1u << 14 : width == 64 ? 1u << 20 : 1u << 17;
 }
 
 static struct err *add_member(struct load_session *session, struct target *target, bool is_command)
 {
     struct load_process *process;
-    ERR_TRY(load_process_create(target, session->cache, counter_room(session), &process));
+    ERR_TRY(load_process_create(target, session->cache, counter_room(session, target_width(target)), &process));
     struct member *member = memory_zero(1, sizeof *member);
     member->session = session;
     member->process = process;
@@ -403,18 +401,24 @@ static bool offer_stop(struct load_session *session, const struct stop *stop)
     return false;
 }
 
+/* A bounded number at a time: a busy trap must not keep the caller from everything else. */
 static void handle_stops(struct load_session *session)
 {
+    enum { AT_ONCE = 64 };
     struct signalfd_siginfo info;
+    struct stop stop;
     while (read(session->child_fd, &info, sizeof info) > 0)
         ;
-    for (struct stop stop; (stop.tid = target_next_stop(&stop.status));) {
+    int handled = 0;
+    for (; handled < AT_ONCE && (stop.tid = target_next_stop(&stop.status)); handled++) {
         if (!offer_stop(session, &stop))
             VEC_PUSH(&session->orphan, stop);
         for (size_t i = session->orphan.n; i-- > 0;)
             if (offer_stop(session, &session->orphan.at[i]))
                 session->orphan.at[i] = session->orphan.at[--session->orphan.n];
     }
+    if (handled == AT_ONCE)
+        eventfd_write(session->event_fd, 1);
 }
 
 static struct err *handle_member(struct load_session *session, struct member *member)

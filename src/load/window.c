@@ -280,19 +280,29 @@ void load_windows_plan(const struct load_code *code, const struct load_flow *flo
     assign(wish, wish_count, out);
 }
 
-static bool make_near_island(struct planner *plan, size_t index)
+/* Puts one window in the place of those from `from` to `to`. */
+static void replace_windows(load_windows *windows, size_t from, size_t to, struct load_window window)
+{
+    windows->at[from] = window;
+    memmove(&windows->at[from + 1], &windows->at[to + 1], (windows->n - to - 1) * sizeof window);
+    windows->n -= to - from;
+}
+
+/* The traps from `from` to `to`, which touch each other, as one jump to an island in padding. */
+static bool make_near_island(struct planner *plan, size_t from, size_t to)
 {
     const struct load_flow *flow = plan->flow;
     load_windows *windows = plan->out;
-    struct load_window *window = &windows->at[index];
-    uint64_t low = index ? windows->at[index - 1].end_va : 0, high = index + 1 < windows->n ? windows->at[index + 1].va : UINT64_MAX;
-    for (size_t first = window->first, point = first, last; flow->insn[first].va >= low; first--) {
+    uint64_t low = from ? windows->at[from - 1].end_va : 0, high = to + 1 < windows->n ? windows->at[to + 1].va : UINT64_MAX;
+    size_t first = windows->at[from].first, least = windows->at[to].first + windows->at[to].count - 1, last;
+    for (; flow->insn[first].va >= low; first--) {
         uint64_t island_va;
-        if (extend(plan, first, point, SHORT_JMP_BYTES, &last) && end_of(flow, last) <= high &&
+        if (extend(plan, first, least, SHORT_JMP_BYTES, &last) && end_of(flow, last) <= high &&
             (island_va = find_island(plan, flow->insn[first].va))) {
             load_claims_set(plan->claims, plan->code, island_va, JMP_BYTES, true);
-            *window = make_window(plan, first, last, LOAD_ISLAND, SHORT_JMP_BYTES);
-            window->island_va = island_va;
+            struct load_window window = make_window(plan, first, last, LOAD_ISLAND, SHORT_JMP_BYTES);
+            window.island_va = island_va;
+            replace_windows(windows, from, to, window);
             return true;
         }
         if (first == 0 || flow->mark[first] & LOAD_MARK_TARGET)
@@ -323,13 +333,12 @@ static bool final_byte(const struct planner *plan, size_t window_index, uint64_t
     return true;
 }
 
-/* Tries to replace a trap by a jmp over the instructions from `first` up to its own. */
-static bool make_far_island(struct planner *plan, size_t index, size_t first, load_far_fn *far, void *context)
+/* The same as one jump whose last bytes are those of what follows. The displaced instructions begin with `first`. */
+static bool make_far_island(struct planner *plan, size_t from, size_t to, size_t first, load_far_fn *far, void *context)
 {
     const struct load_flow *flow = plan->flow;
-    struct load_window *window = &plan->out->at[index];
-    uint64_t high = index + 1 < plan->out->n ? plan->out->at[index + 1].va : UINT64_MAX;
-    size_t last = window->first;
+    uint64_t high = to + 1 < plan->out->n ? plan->out->at[to + 1].va : UINT64_MAX;
+    size_t last = plan->out->at[to].first + plan->out->at[to].count - 1;
     while (last + 1 < flow->count && end_of(flow, last + 1) <= high && end_of(flow, last + 1) - flow->insn[first].va < JMP_BYTES &&
            !is_padding(plan, last + 1) && may_follow(plan, last + 1))
         last++;
@@ -338,12 +347,12 @@ static bool make_far_island(struct planner *plan, size_t index, size_t first, lo
             return false;
     uint64_t va = flow->insn[first].va;
     size_t own = end_of(flow, last) - va;
-    if (own >= JMP_BYTES || (plan->code->mode == INSN_MODE_32 && own < 3)) /* pages strewn about are dear in a small address space */
+    if (own >= JMP_BYTES)
         return false;
     uint32_t displacement = 0;
     for (size_t i = own; i < JMP_BYTES; i++) {
         uint8_t byte;
-        if (!final_byte(plan, index, va + i, &byte))
+        if (!final_byte(plan, to, va + i, &byte))
             return false;
         displacement |= (uint32_t)byte << 8 * (i - 1);
     }
@@ -351,10 +360,24 @@ static bool make_far_island(struct planner *plan, size_t index, size_t first, lo
     uint32_t span = 1u << 8 * (own - 1);
     if (!far(context, far_va, span))
         return false;
-    *window = make_window(plan, first, last, LOAD_ISLAND, (unsigned)own);
-    window->far_va = far_va;
-    window->far_span = span;
+    struct load_window window = make_window(plan, first, last, LOAD_ISLAND, (unsigned)own);
+    window.far_va = far_va;
+    window.far_span = span;
+    replace_windows(plan->out, from, to, window);
     return true;
+}
+
+static bool try_far_islands(struct planner *plan, size_t from, size_t to, load_far_fn *far, void *context)
+{
+    const struct load_flow *flow = plan->flow;
+    uint64_t low = from ? plan->out->at[from - 1].end_va : 0;
+    for (size_t first = plan->out->at[from].first; flow->insn[first].va >= low; first--) {
+        if (make_far_island(plan, from, to, first, far, context))
+            return true;
+        if (first == 0 || flow->mark[first] & LOAD_MARK_TARGET)
+            break;
+    }
+    return false;
 }
 
 bool load_far_without_process(void *context, uint64_t va, uint32_t span)
@@ -371,13 +394,18 @@ void load_windows_add_islands(const struct load_code *code, const struct load_fl
     struct planner plan = {code, flow, claims, windows};
     /* From the end: a far island's address depends on what is put behind the window. */
     for (size_t i = windows->n; i-- > 0;) {
-        struct load_window *window = &windows->at[i];
-        if (window->kind != LOAD_TRAP || make_near_island(&plan, i))
+        if (windows->at[i].kind != LOAD_TRAP)
             continue;
-        uint64_t low = i ? windows->at[i - 1].end_va : 0;
-        for (size_t first = window->first; flow->insn[first].va >= low; first--)
-            if (make_far_island(&plan, i, first, far, context) || first == 0 || flow->mark[first] & LOAD_MARK_TARGET)
+        /* Traps that touch are best replaced together. */
+        size_t from = i;
+        while (from && windows->at[from - 1].kind == LOAD_TRAP && windows->at[from - 1].end_va == windows->at[from].va &&
+               may_follow(&plan, windows->at[from].first))
+            from--;
+        for (size_t start = from; start <= i; start++)
+            if (make_near_island(&plan, start, i) || try_far_islands(&plan, start, i, far, context)) {
+                i = start; /* what took their place stands there now */
                 break;
+            }
     }
     assign(wish, wish_count, windows);
 }
