@@ -7,8 +7,12 @@ runs=100000
 [ -z "${PROBITY_LONG:-}" ] || runs=5000000
 found=0
 for source in fuzz/*.c; do
-    fuzzer=${BUILD:-build}/fuzz/$(basename "$source" .c)
-    "$fuzzer" --runs $runs
+    name=$(basename "$source" .c)
+    case $name in
+    symbol_*) input=(build/victim/64/v_exceptions build/victim/32/v_tail build/victim/64/v_count-stripped) ;; # files to mutate
+    *) input=() ;;
+    esac
+    "${BUILD:-build}/fuzz/$name" --runs $((${#input[@]} ? runs / 10 : runs)) "${input[@]}"
     found=$((found + 1))
 done
 [ $found -gt 0 ]
