@@ -220,7 +220,7 @@ static struct err *build_site(struct change *change, struct load_function *funct
         ERR_TRY(place_far_island(process, site, module->bias, reason));
         if (*reason != INSN_OK)
             return NULL;
-        VEC_PUSH(&trampoline->pc, (struct wire_pc){site->far_island_va, site->window.va + module->bias, WIRE_PC_COPY, 0, 0});
+        VEC_PUSH(&trampoline->pc, (struct wire_pc){.va = site->far_island_va, .origin_va = site->window.va + module->bias, .kind = WIRE_PC_COPY});
     }
     load_emit_patch(&site->window, module->bias, site->trampoline_va, site->far_island_va, site->patch, site->island_patch);
     size_t available;
@@ -445,22 +445,24 @@ struct lookup {
     uint64_t removed_low, removed_high;
 };
 
-static const struct load_site *added_window_around(const struct lookup *lookup, uint64_t pc, uint64_t *bias)
+/* The new window that `pc` lies in; its first byte counts only with `from_start`. */
+static const struct load_site *added_window_around(const struct lookup *lookup, uint64_t pc, bool from_start)
 {
     const struct change *change = lookup->change;
     size_t low = 0;
     for (size_t high = lookup->window.n; low < high;) {
         size_t middle = (low + high) / 2;
-        if (lookup->window.at[middle].va < pc)
+        if (lookup->window.at[middle].va <= pc)
             low = middle + 1;
         else
             high = middle;
     }
     if (!low || pc - lookup->window.at[low - 1].va >= lookup->window.at[low - 1].length)
         return NULL;
+    if (pc == lookup->window.at[low - 1].va && !from_start)
+        return NULL;
     uint32_t index;
     memcpy(&index, lookup->window.at[low - 1].original, sizeof index);
-    *bias = change->added_module.at[index]->bias;
     return change->added.at[index];
 }
 
@@ -478,18 +480,43 @@ static bool in_removed(const struct lookup *lookup, uint64_t pc)
 
 static bool is_ours(void *context, uint64_t pc)
 {
-    uint64_t bias;
-    return in_removed(context, pc) || added_window_around(context, pc, &bias);
+    return in_removed(context, pc) || added_window_around(context, pc, false);
 }
 
-/* The place in the new trampoline where the instruction at `pc` is about to be executed. */
-static uint64_t copy_of(const struct lookup *lookup, const struct load_site *site, uint64_t pc)
+/* The place in the new trampoline where the instruction at `pc` is about to be executed: before its probes fire, or after. */
+static uint64_t copy_of(const struct lookup *lookup, const struct load_site *site, uint64_t pc, bool fired)
 {
     const struct wire_pc *entry = load_shared_pcs(lookup->change->process->shared) + site->pc_first;
     for (uint32_t i = 0; i < site->pc_count; i++)
-        if (entry[i].origin_va == pc && !entry[i].sp_undo)
+        if (entry[i].origin_va == pc && !entry[i].sp_undo && entry[i].va != site->far_island_va &&
+            (!fired || (entry[i].kind == WIRE_PC_COPY && entry[i].value)))
             return entry[i].va;
     return 0;
+}
+
+static bool fires(const struct lookup *lookup, const struct load_site *site, const struct wire_pc *old)
+{
+    const struct wire_pc *entry = load_shared_pcs(lookup->change->process->shared) + site->pc_first;
+    for (uint32_t i = 0; i < site->pc_count; i++)
+        if (entry[i].kind == WIRE_PC_FIRE && entry[i].origin_va == old->origin_va && entry[i].value == old->value)
+            return true;
+    return false;
+}
+
+/* A thread that was in the midst of firing comes back to the start of it: what has been counted will be counted again by the new trampoline,
+ * so it is taken back first. */
+static void take_hits_back(const struct lookup *lookup, const struct load_site *site, const struct load_move_regs *moved)
+{
+    struct wire_shared *shared = lookup->change->process->shared;
+    uint64_t *counter = (uint64_t *)((char *)shared + shared->counters_offset);
+    for (const struct wire_pc *entry = moved->from;; entry--) {
+        if (entry->kind != WIRE_PC_FIRE || entry->origin_va != moved->from->origin_va)
+            break;
+        if ((entry != moved->from || moved->counted) && fires(lookup, site, entry))
+            __atomic_sub_fetch(&counter[entry->value], 1, __ATOMIC_RELAXED);
+        if (entry == lookup->removed.pc)
+            break;
+    }
 }
 
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
@@ -502,11 +529,14 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
         change->not_now++;
         return false;
     }
-    uint64_t bias;
-    const struct load_site *site = added_window_around(lookup, moved.pc, &bias);
+    bool apply = change->phase != CHANGE_LOOK && out == (change->phase == CHANGE_OUT_OF_COPIES);
+    bool fired = out && moved.from->kind == WIRE_PC_COPY && moved.from->value;
+    const struct load_site *site = added_window_around(lookup, moved.pc, out);
+    if (site && out && apply && moved.from->kind == WIRE_PC_FIRE)
+        take_hits_back(lookup, site, &moved);
     if (site) {
         /* The kernel will take two from the pc to make a system call again: only the program's own code has the call there. */
-        uint64_t copy_va = thread && thread->restart_pending ? 0 : copy_of(lookup, site, moved.pc);
+        uint64_t copy_va = thread && thread->restart_pending ? 0 : copy_of(lookup, site, moved.pc, fired);
         if (!copy_va) {
             change->not_now++;
             return false;
@@ -516,10 +546,9 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
     if (!out && !site)
         return false;
     change->affected++;
-    if (change->phase == CHANGE_LOOK || out != (change->phase == CHANGE_OUT_OF_COPIES))
-        return false;
-    *regs = moved;
-    return true;
+    if (apply)
+        *regs = moved;
+    return apply;
 }
 
 static void make_lookup(struct change *change, struct lookup *lookup)

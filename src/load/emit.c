@@ -28,9 +28,9 @@ static void put(struct emitter *emit, const uint8_t *bytes, size_t size)
         VEC_PUSH(&emit->out->code, bytes[i]);
 }
 
-static void note_pc(struct emitter *emit, uint64_t va, uint64_t origin_va, enum wire_pc_kind kind, unsigned sp_undo)
+static void note_pc(struct emitter *emit, uint64_t va, uint64_t origin_va, enum wire_pc_kind kind, unsigned sp_undo, uint32_t value)
 {
-    VEC_PUSH(&emit->out->pc, (struct wire_pc){va, origin_va, (uint16_t)kind, (uint16_t)sp_undo, 0});
+    VEC_PUSH(&emit->out->pc, (struct wire_pc){va, origin_va, (uint16_t)kind, (uint16_t)sp_undo, value});
 }
 
 static void encode_jmp(uint64_t from_va, uint64_t to_va, uint8_t out[5])
@@ -51,7 +51,7 @@ static enum insn_reason put_jmp(struct emitter *emit, uint64_t to_va)
     uint8_t bytes[5];
     if (!reaches(emit->fire->mode, here(emit), to_va))
         return INSN_OUT_OF_REACH;
-    note_pc(emit, here(emit), to_va, WIRE_PC_COPY, 0);
+    note_pc(emit, here(emit), to_va, WIRE_PC_COPY, 0, 0);
     encode_jmp(here(emit), to_va, bytes);
     put(emit, bytes, sizeof bytes);
     return INSN_OK;
@@ -64,14 +64,15 @@ static void put_fire(struct emitter *emit, const struct load_probe *probe, uint6
     bool counts = probe->action == LOAD_COUNT;
     size_t size = counts ? fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes)
                          : fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes);
-    note_pc(emit, here(emit), origin_va, counts ? WIRE_PC_FIRE : WIRE_PC_CALL, 0);
+    note_pc(emit, here(emit), origin_va, counts ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, probe->counter);
     put(emit, bytes, size);
 }
 
-static void put_copy(struct emitter *emit, const struct insn_copy *copy)
+static void put_copy(struct emitter *emit, const struct insn *insn, const struct insn_copy *copy)
 {
     for (unsigned i = 0; i < copy->step_count; i++)
-        note_pc(emit, here(emit) + copy->step[i].offset, copy->step[i].pc_va, WIRE_PC_COPY, copy->step[i].sp_undo);
+        note_pc(emit, here(emit) + copy->step[i].offset, copy->step[i].pc_va, WIRE_PC_COPY, copy->step[i].sp_undo,
+                copy->step[i].pc_va == insn->va);
     put(emit, copy->bytes, copy->length);
 }
 
@@ -101,11 +102,11 @@ static enum insn_reason put_taken(struct emitter *emit, const struct insn *insn,
         reason = insn_relocate_taken(insn, here(emit), here(emit) + copy.length + 5, &copy);
     if (reason != INSN_OK)
         return reason;
-    put_copy(emit, &copy);
+    put_copy(emit, insn, &copy);
     uint64_t skip_va = here(emit);
     size_t skip = emit->out->code.n;
     put(emit, (const uint8_t[5]){0}, 5);
-    note_pc(emit, skip_va, insn->va + insn->length, WIRE_PC_COPY, 0);
+    note_pc(emit, skip_va, insn->va + insn->length, WIRE_PC_COPY, 0, 0);
     for (size_t i = 0; i < probe_count; i++)
         if (probe[i].taken)
             put_fire(emit, &probe[i], insn->va);
@@ -129,7 +130,7 @@ static enum insn_reason put_insn(struct emitter *emit, const struct insn *insn, 
     struct insn_copy copy;
     enum insn_reason reason = insn_relocate(insn, here(emit), &copy);
     if (reason == INSN_OK) {
-        put_copy(emit, &copy);
+        put_copy(emit, insn, &copy);
         *falls_through = copy.falls_through;
     }
     return reason;

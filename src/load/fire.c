@@ -5,7 +5,7 @@
 
 /* ---- counting code as a list of instructions ---- */
 
-enum step_flags { AX_FLAGS = 1, OVERFLOW_BACK = 2, CARRY = 4 };
+enum step_flags { AX_FLAGS = 1, OVERFLOW_BACK = 2, CARRY = 4, COUNTED = 8 };
 
 /* One instruction and the state *before* it. */
 struct step {
@@ -92,12 +92,15 @@ static void make_steps(struct steps *list, enum insn_mode mode, uint64_t counter
     /* Behind seto the flags are in ax, and what follows may change the real ones. */
     for (size_t i = flags_from; i < list->count; i++)
         list->step[i].flags |= AX_FLAGS;
+    size_t counted_from = list->count - 2 - !wide; /* adcl, add, sahf: behind the first locked instruction */
     if (wide)
         ADD(3, zone, 0, 0x5a); /* pop %rdx */
     ADD(2, zone, 0, 0x59);     /* pop %rcx */
     ADD(1, zone, 0, 0x58);     /* pop %rax */
     if (wide)
         ADD(0, zone, 0, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00); /* lea 128(%rsp),%rsp */
+    for (size_t i = counted_from; i < list->count; i++)
+        list->step[i].flags |= COUNTED;
 }
 
 size_t fire_count_emit(enum insn_mode mode, uint64_t counter_va, uint32_t shard_mask, uint32_t shard_shift, uint8_t out[FIRE_MAX_BYTES])
@@ -126,6 +129,7 @@ bool fire_count_undo(enum insn_mode mode, size_t offset, struct fire_undo *out)
                                   .red_zone = step->red_zone,
                                   .flags_in_ax = step->flags & AX_FLAGS,
                                   .overflow_in_flag = step->flags & OVERFLOW_BACK,
+                                  .counted = step->flags & COUNTED,
                                   .carry_pending = step->flags & CARRY};
         return true;
     }

@@ -31,6 +31,7 @@ struct fire_undo {
     uint8_t red_zone;      /* bytes stepped over before them */
     bool flags_in_ax;      /* ah holds the low flags, and al the overflow flag */
     bool overflow_in_flag; /* ... but the overflow flag is already back */
+    bool counted;          /* the hit has been added */
     bool carry_pending;    /* the carry flag still has to be added to the counter's upper half, whose address follows from dx/cx */
 };
 /* False when `offset` is no boundary of the code that fire_count_emit() makes. */

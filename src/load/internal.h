@@ -109,6 +109,9 @@ enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
 struct load_move_regs {
     uint64_t pc;
     struct fire_regs fire;
+    /* Set by load_move_out(): */
+    const struct wire_pc *from; /* the entry that the thread was moved by */
+    bool counted;               /* it was in firing code that had done its work */
 };
 /* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now. */
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);

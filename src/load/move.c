@@ -71,6 +71,7 @@ static enum load_moved move_out_of_fire(struct target *target, const struct wire
         add_carry(target, regs->pc, &regs->fire);
     fire_undo_apply(mode, &undo, stack, &regs->fire);
     regs->pc = entry->origin_va;
+    regs->counted = undo.counted;
     return LOAD_MOVED;
 }
 
@@ -79,6 +80,7 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
     const struct wire_pc *entry = find_pc(map, regs->pc);
     if (!entry)
         return LOAD_MOVED_NOT;
+    regs->from = entry;
     if (entry->kind == WIRE_PC_FIRE)
         return move_out_of_fire(target, entry, regs);
     if (entry->va != regs->pc)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JMP_BYTES = 5, SHORT_JMP_BYTES = 2, TRAP_BYTES = 1, WINDOW_MAX_INSNS = 24 };
+enum { JMP_BYTES = 5, SHORT_JMP_BYTES = 2, TRAP_BYTES = 1, WINDOW_MAX_INSNS = 16 }; /* so that its extent fits 8 bits */
 
 const char *load_kind_name(enum load_kind kind)
 {

@@ -72,7 +72,7 @@ struct wire_pc {
     uint64_t origin_va;
     uint16_t kind; /* enum wire_pc_kind */
     uint16_t sp_undo;
-    uint32_t unused;
+    uint32_t value; /* WIRE_PC_FIRE: the counter; WIRE_PC_COPY: 1 when the probes of the instruction at origin_va have fired already */
 };
 
 _Static_assert(sizeof(struct wire_shared) == 128, "layout is shared by two data models");
