@@ -98,7 +98,8 @@ enum insn_reason insn_relocate_taken(const struct insn *insn, uint64_t copy_va, 
  * code really refers to. `found` is called with where each would be and what it leads to.
  * insn_scan_branches: targets of rel32 jmp and jcc (E9, 0F 8x) anywhere in the bytes.
  * insn_scan_short_branches: targets of rel8 branches (70-7F, E0-E3, EB).
- * insn_scan_lea: addresses formed by RIP-relative lea (64-bit mode; nothing in 32-bit mode). */
+ * insn_scan_lea: addresses formed by RIP-relative lea; in 32-bit mode by a call and an addition to the return address it leaves in a register
+ * (call thunk; add $imm32,%reg). */
 typedef void insn_found_fn(void *context, uint64_t from_va, uint64_t target_va);
 void insn_scan_branches(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);
 void insn_scan_short_branches(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);

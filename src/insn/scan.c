@@ -40,10 +40,25 @@ void insn_scan_short_branches(const uint8_t *bytes, size_t size, uint64_t va, en
     }
 }
 
+/* E8 rel32, then 05 imm32 (eax) or 81 /0 imm32 on a register. */
+static void scan_thunk_sums(const uint8_t *bytes, size_t size, uint64_t va, insn_found_fn *found, void *context)
+{
+    for (size_t i = 0; i + 11 <= size; i++) {
+        if (bytes[i] != 0xe8)
+            continue;
+        const uint8_t *next = bytes + i + 5;
+        const uint8_t *immediate = next[0] == 0x05 ? next + 1 : next[0] == 0x81 && (next[1] & 0xf8) == 0xc0 ? next + 2 : NULL;
+        if (immediate)
+            found(context, va + i, (uint32_t)(va + i + 5 + (uint64_t)(int64_t)load_s32(immediate)));
+    }
+}
+
 void insn_scan_lea(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context)
 {
-    if (mode != INSN_MODE_64)
+    if (mode != INSN_MODE_64) {
+        scan_thunk_sums(bytes, size, va, found, context);
         return;
+    }
     for (size_t i = 0; i + 6 <= size; i++) {
         /* mod 0, rm 5: RIP + disp32, whatever the register (SDM vol. 2, 2.2.1.6). */
         if (bytes[i] == 0x8d && (bytes[i + 1] & 0xc7) == 0x05)

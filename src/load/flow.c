@@ -178,6 +178,29 @@ static void mark_padding(struct load_flow *flow)
     }
 }
 
+/* Code that no known path reaches is reached by one that is not known, a computed jump say, and that may lead to any instruction of it. */
+static void mark_unreached(struct load_flow *flow)
+{
+    uint8_t *reached = memory_zero(flow->count, 1);
+    VEC(size_t) work = {0};
+    for (size_t i = 0; i < flow->count; i++)
+        if (flow->mark[i] & LOAD_MARK_TARGET)
+            VEC_PUSH(&work, i);
+    while (work.n) {
+        for (size_t i = work.at[--work.n]; i < flow->count && !reached[i]; i++) {
+            const struct insn *insn = &flow->insn[i];
+            reached[i] = 1;
+            if (!falls_through(insn) || i + 1 == flow->count || flow->insn[i + 1].va != insn->va + insn->length)
+                break;
+        }
+    }
+    for (size_t i = 0; i < flow->count; i++)
+        if (!reached[i] && flow->insn[i].kind != INSN_NOP && flow->insn[i].bytes[0] != 0xcc)
+            flow->mark[i] |= LOAD_MARK_TARGET;
+    VEC_FREE(&work);
+    free(reached);
+}
+
 void load_flow_init(struct load_flow *flow, const struct load_code *code, uint64_t va, uint64_t size)
 {
     uint64_t padding_end = load_code_padding_end(code, va + size);
@@ -192,6 +215,7 @@ void load_flow_init(struct load_flow *flow, const struct load_code *code, uint64
     if (!flow->count)
         return;
     mark_targets(flow, code);
+    mark_unreached(flow);
     mark_padding(flow);
     flow->insn = memory_resize(flow->insn, flow->count, sizeof *flow->insn);
 }

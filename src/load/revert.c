@@ -109,15 +109,14 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
 
 /* ---- mappings ---- */
 
-static bool is_our_map(const struct revert *revert, const struct target_map *map)
+/* Whether all of [va, va + bytes) is mapped as we mapped it. The kernel joins mappings that touch, so a region may be a part of one. */
+static bool is_code_map(const struct target_maps *maps, uint64_t va, uint64_t bytes)
 {
-    if (strstr(map->path, "/memfd:" WIRE_MEMFD_NAME "-"))
-        return true;
-    if (map->inode || map->writable || !map->executable)
-        return false;
-    for (uint32_t i = 0; i < revert->shared.region_count; i++)
-        if (map->start_va >= revert->region[i].va && map->end_va <= revert->region[i].va + revert->region[i].bytes)
-            return true;
+    for (size_t i = 0; i < maps->map.n; i++) {
+        const struct target_map *map = &maps->map.at[i];
+        if (va >= map->start_va && va + bytes <= map->end_va && va + bytes > va)
+            return !map->inode && !map->writable && map->executable;
+    }
     return false;
 }
 
@@ -126,13 +125,13 @@ static struct err *unmap(struct revert *revert)
     struct target_maps maps;
     ERR_TRY(target_maps_read(revert->target, &maps));
     struct err *error = NULL;
-    /* Code first: the journal, which tells about it, goes last. */
-    for (int pass = 0; pass < 2 && !error; pass++)
-        for (size_t i = 0; i < maps.map.n && !error; i++) {
-            const struct target_map *map = &maps.map.at[i];
-            if (map->executable == (pass == 0) && is_our_map(revert, map))
-                error = load_remote_munmap(revert->target, map->start_va, map->end_va - map->start_va);
-        }
+    for (uint32_t i = 0; i < revert->shared.region_count && !error; i++)
+        if (is_code_map(&maps, revert->region[i].va, revert->region[i].bytes))
+            error = load_remote_munmap(revert->target, revert->region[i].va, revert->region[i].bytes);
+    /* The journal, which tells about the code, goes last. */
+    for (size_t i = 0; i < maps.map.n && !error; i++)
+        if (strstr(maps.map.at[i].path, "/memfd:" WIRE_MEMFD_NAME "-"))
+            error = load_remote_munmap(revert->target, maps.map.at[i].start_va, maps.map.at[i].end_va - maps.map.at[i].start_va);
     target_maps_deinit(&maps);
     return error;
 }

@@ -88,8 +88,9 @@ static bool may_follow(const struct planner *plan, size_t index)
         return false;
     if (is_padding(plan, index))
         return !is_claimed(plan->claims, plan->code, insn->va, insn->length);
-    /* What follows a jump or a return and is no padding can only be reached by a jump that is not known. */
-    bool stops = before->kind == INSN_JMP || before->kind == INSN_JMP_INDIRECT || before->kind == INSN_RET || before->kind == INSN_STOP;
+    /* What follows a jump, a return or padding and is no padding can only be reached by a jump that is not known. */
+    bool stops = is_padding(plan, index - 1) || before->kind == INSN_JMP || before->kind == INSN_JMP_INDIRECT ||
+                 before->kind == INSN_RET || before->kind == INSN_STOP;
     return !stops && insn->refusal == INSN_OK;
 }
 
