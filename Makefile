@@ -31,7 +31,7 @@ AGENT_SRC = $(wildcard src/agent/*.c)
 
 $(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h) $(wildcard src/agent/*.h)
 	@mkdir -p $(@D)
-	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
+	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
 
 $(BUILD)/gen/agent_blob.c: $(BUILD)/agent64.elf $(BUILD)/agent32.elf tool/embed.sh
 	@mkdir -p $(@D)

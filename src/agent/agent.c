@@ -4,24 +4,40 @@
  * comes through the shared memory that its caller names. It never prints and never aborts. */
 #include "wire/shared.h"
 
+/* The entry table: WIRE_AGENT_... */
 #if defined __x86_64__
-enum { NR_FUTEX = 202 };
-static long futex(uint32_t *word, int operation, uint32_t value, const void *timeout)
+#define RETURN_FROM_SIGNAL "mov $15,%eax\n syscall\n"
+#else
+#define RETURN_FROM_SIGNAL "mov $173,%eax\n int $0x80\n"
+#endif
+__asm__(".section .text.entry,\"ax\",@progbits\n"
+        ".globl agent_entry\n"
+        "agent_entry:\n"
+        ".byte 0xe9\n .long agent_load_event - . - 4\n .balign 8\n"
+        ".byte 0xe9\n .long agent_trap - . - 4\n .balign 8\n" RETURN_FROM_SIGNAL ".balign 16\n"
+        ".globl agent_shared_va\n .hidden agent_shared_va\n"
+        "agent_shared_va: .quad 0\n"
+        ".text\n");
+extern const volatile uint64_t agent_shared_va;
+
+void agent_load_event(struct wire_shared *shared);
+void agent_trap(int number, void *info, void *context);
+
+#if defined __x86_64__
+enum { NR_FUTEX = 202, NR_SIGACTION = 13, CONTEXT_PC_OFFSET = 168 };
+static long call(long number, const void *a, long b, const void *c, const void *d)
 {
     long result;
-    register const void *r10 __asm__("r10") = timeout;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"((long)NR_FUTEX), "D"(word), "S"((long)operation), "d"((long)value), "r"(r10)
-                     : "rcx", "r11", "memory");
+    register const void *r10 __asm__("r10") = d;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
     return result;
 }
 #elif defined __i386__
-enum { NR_FUTEX = 240 };
-static long futex(uint32_t *word, int operation, uint32_t value, const void *timeout)
+enum { NR_FUTEX = 240, NR_SIGACTION = 174, CONTEXT_PC_OFFSET = 76 };
+static long call(long number, const void *a, long b, const void *c, const void *d)
 {
     long result;
-    __asm__ volatile("int $0x80" : "=a"(result) : "a"(NR_FUTEX), "b"(word), "c"(operation), "d"(value), "S"(timeout) : "memory");
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d) : "memory");
     return result;
 }
 #else
@@ -33,8 +49,7 @@ enum { WAIT_NS = 50000000, PATIENCE = 40 /* waits without a heartbeat until the 
 
 /* Called while firing, at the loader's debug hook: the list of libraries is about to change or has changed. Tells the controller and waits
  * until it has answered. A controller that has died is noticed by its heartbeat, and then nobody waits again. */
-void agent_entry(struct wire_shared *shared);
-__attribute__((section(".text.entry"))) void agent_entry(struct wire_shared *shared)
+void agent_load_event(struct wire_shared *shared)
 {
     struct {
         long seconds, nanoseconds;
@@ -42,13 +57,13 @@ __attribute__((section(".text.entry"))) void agent_entry(struct wire_shared *sha
     __atomic_add_fetch(&shared->agent_inside, 1, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST)) {
         uint32_t event = __atomic_add_fetch(&shared->load_events, 1, __ATOMIC_SEQ_CST);
-        futex(&shared->load_events, OP_WAKE, 0x7fffffff, 0);
+        call(NR_FUTEX, &shared->load_events, OP_WAKE, (const void *)0x7fffffff, 0);
         uint32_t beat = __atomic_load_n(&shared->heartbeat, __ATOMIC_RELAXED);
         for (int silent = 0; silent < PATIENCE; silent++) {
             uint32_t answers = __atomic_load_n(&shared->load_answers, __ATOMIC_ACQUIRE);
             if ((int32_t)(answers - event) >= 0 || __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
                 break;
-            futex(&shared->load_answers, OP_WAIT, answers, &timeout);
+            call(NR_FUTEX, &shared->load_answers, OP_WAIT, (const void *)(uintptr_t)answers, &timeout);
             uint32_t now = __atomic_load_n(&shared->heartbeat, __ATOMIC_RELAXED);
             if (now != beat)
                 silent = 0;
@@ -58,4 +73,27 @@ __attribute__((section(".text.entry"))) void agent_entry(struct wire_shared *sha
         }
     }
     __atomic_sub_fetch(&shared->agent_inside, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. */
+void agent_trap(int number, void *info, void *context)
+{
+    (void)info;
+    const struct wire_shared *shared = (const void *)(uintptr_t)agent_shared_va;
+    const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
+    uintptr_t *pc = (uintptr_t *)((char *)context + CONTEXT_PC_OFFSET), va = *pc - 1;
+    for (uint32_t i = 0; i < shared->site_count; i++)
+        if (site[i].va == va && site[i].length == 1 && site[i].patched[0] == 0xcc) {
+            *pc = (uintptr_t)site[i].trampoline_va;
+            return;
+        }
+    /* The program's own breakpoint: it is met again, and then the default action takes its course. If the trap was ours and has just been
+     * removed, the program's instruction is there now. */
+    struct {
+        uintptr_t handler, flags, restorer;
+        uint64_t mask;
+    } action = {0, 0, 0, 0};
+    *pc = va;
+    if (*(const volatile uint8_t *)va == 0xcc)
+        call(NR_SIGACTION, (const void *)(uintptr_t)number, (long)&action, 0, (const void *)8);
 }

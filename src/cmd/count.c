@@ -236,6 +236,18 @@ static struct err *check_matches(const struct counting *counting)
     return NULL;
 }
 
+/* What was asked for by name and can not be probed at all is an error. */
+static struct err *check_places(const struct counting *counting)
+{
+    for (size_t i = 0; i < load_session_row_count(counting->session); i++) {
+        const struct load_row *row = load_session_row(counting->session, i);
+        if (row->by_name && row->reason != INSN_OK && !row->places)
+            return err_new(ERR_PLACE, "%s:%s%s%s: can not be probed: %s", row->module, row->function, row->point[0] == '+' ? "" : ":",
+                           row->point, insn_reason_text(row->reason));
+    }
+    return NULL;
+}
+
 static struct err *count(struct counting *counting, int signal_fd)
 {
     if (counting->command)
@@ -245,6 +257,7 @@ static struct err *count(struct counting *counting, int signal_fd)
         ERR_TRY(load_session_attach(counting->session, counting->pid.at[i]));
     if (counting->pid.n && !counting->command)
         ERR_TRY(check_matches(counting));
+    ERR_TRY(check_places(counting));
     if (counting->command)
         ERR_TRY(load_session_start(counting->session, counting->command));
     return run(counting, signal_fd);
@@ -310,6 +323,7 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
                                             {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     /* Options may stand between specifications, but everything after -- belongs to the command. */
     int own = argc;
+    opterr = 0;
     for (int i = 1; i < argc && own == argc; i++)
         if (!strcmp(argv[i], "--"))
             own = i;
@@ -341,7 +355,7 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
             *help = true;
             return NULL;
         default:
-            error = err_new(ERR_USAGE, "count: `probity count --help` has the options");
+            error = err_new(ERR_USAGE, "count: %s: no such option, or its value is missing; `probity count --help` has them all", argv[optind - 1]);
         }
     }
     if (saved)
@@ -387,6 +401,8 @@ int cmd_count(int argc, char **argv)
         print_hits(&counting, -1);
         if (!counting.pid.n || counting.command)
             error = check_matches(&counting);
+        if (!error)
+            error = check_places(&counting);
     }
     if (error)
         code = cmd_fail(error);

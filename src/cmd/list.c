@@ -263,13 +263,14 @@ int cmd_list(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct listing listing = {0};
+    opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "jsh", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(usage_text, stdout);
             return 0;
         }
         if (option == '?')
-            return ERR_USAGE;
+            return cmd_fail(err_new(ERR_USAGE, "list: %s: no such option; `probity list --help` has them all", argv[optind - 1]));
         listing.json |= option == 'j';
         listing.summary_only |= option == 's';
     }

@@ -65,6 +65,7 @@ struct load_process {
     VEC(uint32_t) free_counters;
     uint32_t next_counter;
     uint64_t pause_ns;
+    uint64_t agent_va;
     bool detached;
 };
 

@@ -8,7 +8,7 @@ static struct err *full(const struct load_process *process)
                    target_pid(process->target), process->shared->counter_room);
 }
 
-static struct err *take_site(struct load_process *process, uint64_t va, const uint8_t *original, const uint8_t *patch, unsigned length,
+static struct err *take_site(struct load_process *process, uint64_t va, uint64_t trampoline_va, const uint8_t *original, const uint8_t *patch, unsigned length,
                              uint32_t *slot)
 {
     struct wire_shared *shared = process->shared;
@@ -20,6 +20,7 @@ static struct err *take_site(struct load_process *process, uint64_t va, const ui
         return full(process);
     struct wire_site *site = &load_shared_sites(shared)[*slot];
     site->va = va;
+    site->trampoline_va = trampoline_va;
     memcpy(site->original, original, length);
     memcpy(site->patched, patch, length);
     __atomic_store_n(&site->length, (uint8_t)length, __ATOMIC_RELEASE);
@@ -60,9 +61,9 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
     const struct load_window *window = &site->window;
     site->pc_count = (uint32_t)trampoline->pc.n;
     ERR_TRY(take_pcs(process, trampoline->pc.at, site->pc_count, &site->pc_first));
-    ERR_TRY(take_site(process, window->va + bias, site->original, site->patch, window->length, &site->journal));
+    ERR_TRY(take_site(process, window->va + bias, site->trampoline_va, site->original, site->patch, window->length, &site->journal));
     if (window->island_va)
-        ERR_TRY(take_site(process, window->island_va + bias, site->island_original, site->island_patch, 5, &site->island_journal));
+        ERR_TRY(take_site(process, window->island_va + bias, site->trampoline_va, site->island_original, site->island_patch, 5, &site->island_journal));
     return NULL;
 }
 

@@ -202,8 +202,10 @@ static struct err *place_agent(struct load_process *process)
         end_va = process->module.at[0]->end_va;
     }
     ERR_TRY(load_region_alloc(process, start_va, end_va, bytes, 0, &va));
-    process->fire.agent_va = va;
-    return target_write(process->target, va, blob, bytes);
+    process->fire.agent_va = va + WIRE_AGENT_LOAD_EVENT;
+    process->agent_va = va;
+    ERR_TRY(target_write(process->target, va, blob, bytes));
+    return target_write(process->target, va + WIRE_AGENT_SHARED, &process->shared->shared_va, sizeof process->shared->shared_va);
 }
 
 static struct err *prepare(struct load_process *process, uint32_t counter_room)

@@ -147,6 +147,8 @@ static struct err *try_revert(struct revert *revert, bool *done)
     if (revert->shared.magic)
         ERR_TRY(target_read(revert->target, revert->shared.shared_va + offsetof(struct wire_shared, agent_inside), &inside, sizeof inside));
     *done = !revert->still_inside && !inside;
+    if (*done && revert->shared.magic && revert->shared.trap_handler_va)
+        ERR_TRY(target_clear_trap_handler(revert->target, revert->shared.trap_handler_va));
     return *done ? unmap(revert) : NULL;
 }
 

@@ -126,10 +126,11 @@ static bool is_meant(const struct spec *spec, struct load_process *process, cons
 }
 
 static struct err *add_trace_point(struct load_session *session, struct member *member, struct load_module *module,
-                                   const struct load_resolved *resolved, size_t index, requests *out)
+                                   const struct load_resolved *resolved, size_t index, bool by_name, requests *out)
 {
     const struct load_trace_point *point = &resolved->point.at[index];
     uint32_t row = row_of(session, module, point), counter;
+    session->row.at[row].by_name |= by_name;
     if (point->refusal != INSN_OK) {
         session->row.at[row].reason = point->refusal;
         return NULL;
@@ -170,7 +171,7 @@ static struct err *resolve_module(struct load_session *session, struct member *m
         load_resolve(module->code, spec, &resolved);
         session->matches[i] += resolved.point.n;
         for (size_t k = 0; k < resolved.point.n && !error; k++)
-            error = add_trace_point(session, member, module, &resolved, k, out);
+            error = add_trace_point(session, member, module, &resolved, k, !spec->function || !strpbrk(spec->function, "*?["), out);
         load_resolved_deinit(&resolved);
         if (error)
             return error;

@@ -15,6 +15,7 @@ struct load_row {
     uint64_t ended;  /* hits in processes that have been detached from */
     uint64_t places; /* instructions that were patched for it, in all processes */
     uint64_t traps;  /* ... of which by a trap */
+    bool by_name;    /* a specification without a pattern asked for it */
     uint8_t reason;  /* enum insn_reason: why its last refused place was refused */
 };
 

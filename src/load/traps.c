@@ -38,9 +38,20 @@ static uint64_t at_trap(void *context, uint64_t va)
     return found ? found->trampoline_va : 0;
 }
 
+/* Should we die, the agent takes over: its handler is there from the first trap on, unless the program has one of its own. */
+static struct err *install_handler(struct load_process *process)
+{
+    struct wire_shared *shared = process->shared;
+    if (!process->trap.n || shared->trap_handler_va)
+        return NULL;
+    shared->trap_handler_va = process->agent_va + WIRE_AGENT_TRAP;
+    return target_set_trap_handler(process->target, shared->trap_handler_va, process->agent_va + WIRE_AGENT_RESTORER);
+}
+
 struct err *load_traps_keep(struct load_process *process)
 {
-    return target_keep(process->target, process->trap.n ? at_trap : NULL, process);
+    ERR_TRY(target_keep(process->target, process->trap.n ? at_trap : NULL, process));
+    return install_handler(process);
 }
 
 static void drop_child(struct load_process *process, size_t index)

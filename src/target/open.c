@@ -51,17 +51,36 @@ bool target_status_field(pid_t pid, pid_t tid, const char *name, char *value, si
     return false;
 }
 
-uint64_t target_start_time(pid_t pid)
+/* A number from /proc/PID/stat, counted from 1 as in proc(5). The name in parentheses may hold anything, so the last ')' is looked for. */
+static uint64_t stat_field(pid_t pid, int number)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     if (read_file(path, text, sizeof text) <= 0)
         return 0;
-    /* The name in parentheses may hold anything; fields are counted from the last ')'. Start time is field 22. */
     char *field = strrchr(text, ')');
-    for (int skip = 0; field && skip < 20; skip++)
+    for (int skip = 2; field && skip < number; skip++)
         field = strchr(field + 1, ' ');
     return field ? strtoull(field, NULL, 10) : 0;
+}
+
+uint64_t target_start_time(pid_t pid)
+{
+    return stat_field(pid, 22);
+}
+
+static bool is_kernel_thread(pid_t pid)
+{
+    enum { PF_KTHREAD = 0x00200000 };
+    return stat_field(pid, 9) & PF_KTHREAD;
+}
+
+/* Gone, or about to be: nothing can be done with it any more. */
+static bool is_ending(pid_t pid)
+{
+    char value[64];
+    return !target_status_field(pid, pid, "State", value, sizeof value) || value[0] == 'Z' || value[0] == 'X' ||
+           (!target_status_field(pid, pid, "VmSize", value, sizeof value) && !is_kernel_thread(pid));
 }
 
 /* Any thread's filter counts: any of them may be borrowed for a remote call. */
@@ -88,7 +107,8 @@ static struct err *check_process(pid_t pid)
     if (value[0] == 'Z' || value[0] == 'X')
         return err_new(ERR_NO_PROCESS, "process %d: is a zombie, nothing is left to trace", pid);
     if (!target_status_field(pid, pid, "VmSize", value, sizeof value))
-        return err_new(ERR_REFUSED, "process %d: is a kernel thread and has no user code", pid);
+        return is_kernel_thread(pid) ? err_new(ERR_REFUSED, "process %d: is a kernel thread and has no user code", pid)
+                                     : err_new(ERR_NO_PROCESS, "process %d: has ended", pid);
     if (target_status_field(pid, pid, "Tgid", value, sizeof value) && atoi(value) != pid)
         return err_new(ERR_NO_PROCESS, "process %d: is a thread; its process is %s", pid, value);
     if (target_status_field(pid, pid, "TracerPid", value, sizeof value) && atoi(value) != 0)
@@ -99,6 +119,8 @@ static struct err *check_process(pid_t pid)
 static struct err *permission_error(pid_t pid)
 {
     char scope[16] = "";
+    if (is_ending(pid))
+        return err_new(ERR_NO_PROCESS, "process %d: has ended", pid);
     int value = read_file("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope) > 0 ? atoi(scope) : 0;
     if (value > 0)
         return err_new(ERR_PERMISSION,

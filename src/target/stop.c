@@ -131,7 +131,7 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
             VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
             return true;
         }
-        if (errno == EPERM && tid == target->pid)
+        if (errno == EPERM && tid == target->pid && !target_ended(target))
             *error = err_new(ERR_PERMISSION, "process %d: the kernel refuses to let us trace it (another tracer, or not permitted)", tid);
         return false; /* another thread that can not be seized is ending */
     }

@@ -97,6 +97,9 @@ void target_hold(struct target *target, bool on);
  * The signal mask and the action that the kernel takes away from a thread which blocks SIGTRAP are put back. */
 typedef uint64_t target_trap_fn(void *context, uint64_t va);
 struct err *target_keep(struct target *target, target_trap_fn *at_trap, void *context); /* at_trap NULL: no longer */
+/* Makes `handler_va` the process's action for SIGTRAP if it has none, and takes it back if it is still there. */
+struct err *target_set_trap_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va);
+struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va);
 /* Takes what the kernel has to say about any traced thread: its id and status, or 0 when there is nothing. */
 pid_t target_next_stop(int *status);
 /* False when the thread is not one of the target's. */

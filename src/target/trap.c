@@ -34,31 +34,76 @@ static struct err *call_sigaction(struct target *target, bool set)
     return set ? NULL : target_read(target, va, target->trap_action, sizeof target->trap_action);
 }
 
-static bool has_default_action(const struct target *target)
+static uint64_t action_handler(const struct target *target)
 {
     uint64_t handler = 0;
     memcpy(&handler, target->trap_action, target->width == 64 ? 8 : 4);
-    return handler == 0;
+    return handler;
+}
+
+/* handler, flags and restorer are words, then comes the mask. */
+static void make_action(struct target *target, uint64_t handler_va, uint64_t flags, uint64_t restorer_va)
+{
+    uint64_t words[3] = {handler_va, flags, restorer_va};
+    memset(target->trap_action, 0, sizeof target->trap_action);
+    for (int i = 0; i < 3; i++)
+        memcpy(target->trap_action + i * target->width / 8, &words[i], (size_t)target->width / 8);
+}
+
+/* Calls `work` with a thread stopped, whether or not one was. */
+static struct err *with_thread(struct target *target, struct err *(*work)(struct target *, uint64_t, uint64_t), uint64_t a, uint64_t b)
+{
+    bool running = target->thread.n == 0;
+    for (size_t i = 0; i < target->thread.n; i++)
+        running |= !target->thread.at[i].stopped;
+    ERR_TRY(target_stop_one(target));
+    struct err *error = work(target, a, b);
+    struct err *resume = running ? target_resume(target) : NULL;
+    if (error)
+        err_free(resume);
+    return error ? error : resume;
+}
+
+static struct err *set_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va)
+{
+    /* From asm/signal.h, whose names clash with libc's. */
+    enum { KERNEL_SA_SIGINFO = 0x4, KERNEL_SA_RESTORER = 0x04000000, KERNEL_SA_ONSTACK = 0x08000000, KERNEL_SA_NODEFER = 0x40000000 };
+    ERR_TRY(call_sigaction(target, false));
+    target->has_trap_action = true;
+    if (action_handler(target))
+        return NULL;
+    make_action(target, handler_va, KERNEL_SA_SIGINFO | KERNEL_SA_RESTORER | KERNEL_SA_ONSTACK | KERNEL_SA_NODEFER, restorer_va);
+    return call_sigaction(target, true);
+}
+
+static struct err *clear_handler(struct target *target, uint64_t handler_va, uint64_t unused)
+{
+    (void)unused;
+    ERR_TRY(call_sigaction(target, false));
+    if (action_handler(target) != handler_va)
+        return NULL;
+    make_action(target, 0, 0, 0);
+    return call_sigaction(target, true);
+}
+
+struct err *target_set_trap_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va)
+{
+    return with_thread(target, set_handler, handler_va, restorer_va);
+}
+
+struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va)
+{
+    return with_thread(target, clear_handler, handler_va, 0);
 }
 
 struct err *target_keep(struct target *target, target_trap_fn *at_trap, void *context)
 {
-    bool was_kept = target->at_trap != NULL;
     target->at_trap = at_trap;
     target->trap_context = context;
     for (size_t i = 0; i < target->thread.n; i++)
         if (target->thread.at[i].stopped)
             ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
-    if (!at_trap || was_kept || target->has_trap_action)
-        return NULL;
-    bool running = target->thread.n == 0;
-    ERR_TRY(target_stop_one(target));
-    struct err *error = call_sigaction(target, false);
-    target->has_trap_action = !error;
-    struct err *resume = running ? target_resume(target) : NULL;
-    if (error)
-        err_free(resume);
-    return error ? error : resume;
+    return NULL;
 }
 
 /* ---- one stop ---- */
@@ -73,7 +118,7 @@ static struct err *restore_signal_state(struct target *target, struct target_thr
     mask |= bit(SIGTRAP);
     if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
-    return target->has_trap_action && !has_default_action(target) ? call_sigaction(target, true) : NULL;
+    return target->has_trap_action && action_handler(target) ? call_sigaction(target, true) : NULL;
 }
 
 struct err *target_thread_take_trap(struct target *target, struct target_thread *thread)

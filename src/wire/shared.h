@@ -18,6 +18,14 @@
 #define WIRE_SHARED_MAGIC 0x31797469626f7270ull /* "probity1" */
 #define WIRE_MEMFD_NAME "probity"
 
+/* What is where in the agent's code. */
+enum {
+    WIRE_AGENT_LOAD_EVENT = 0, /* void (struct wire_shared *): the loader's hook */
+    WIRE_AGENT_TRAP = 8,       /* a handler of SIGTRAP */
+    WIRE_AGENT_RESTORER = 16,  /* its return to the kernel */
+    WIRE_AGENT_SHARED = 32,    /* uint64_t, written by the controller: where the shared memory is */
+};
+
 struct wire_shared {
     uint64_t magic;
     uint64_t owner_start_ticks; /* with owner_pid: the controller, see target_start_time() */
@@ -29,6 +37,7 @@ struct wire_shared {
     uint64_t regions_offset;
     uint64_t sites_offset;
     uint64_t pcs_offset;
+    uint64_t trap_handler_va; /* our handler of SIGTRAP, 0 when it is not installed */
     uint32_t counter_room;
     uint32_t shard_mask;  /* shards - 1 */
     uint32_t shard_shift; /* log2 of the bytes of a shard */
@@ -53,7 +62,8 @@ enum { WIRE_SITE_MAX = 8 };
 /* Bytes of the program that were replaced. */
 struct wire_site {
     uint64_t va;
-    uint8_t length; /* 1 to WIRE_SITE_MAX */
+    uint64_t trampoline_va; /* where it leads, for the handler of traps */
+    uint8_t length;         /* 1 to WIRE_SITE_MAX; 0: a free entry */
     uint8_t unused[7];
     uint8_t original[WIRE_SITE_MAX];
     uint8_t patched[WIRE_SITE_MAX];
@@ -75,9 +85,9 @@ struct wire_pc {
     uint32_t value; /* WIRE_PC_FIRE: the counter; WIRE_PC_COPY: 1 when the probes of the instruction at origin_va have fired already */
 };
 
-_Static_assert(sizeof(struct wire_shared) == 128, "layout is shared by two data models");
+_Static_assert(sizeof(struct wire_shared) == 136, "layout is shared by two data models");
 _Static_assert(offsetof(struct wire_shared, shared_va) == 24, "layout");
-_Static_assert(offsetof(struct wire_shared, load_events) == 108, "layout");
-_Static_assert(sizeof(struct wire_region) == 16 && sizeof(struct wire_site) == 32 && sizeof(struct wire_pc) == 24, "layout");
+_Static_assert(offsetof(struct wire_shared, load_events) == 116, "layout");
+_Static_assert(sizeof(struct wire_region) == 16 && sizeof(struct wire_site) == 40 && sizeof(struct wire_pc) == 24, "layout");
 
 #endif
