@@ -255,8 +255,12 @@ static struct err *count(struct counting *counting, int signal_fd)
             ERR_TRY(check_spec(&counting->spec.at[i]));
     for (size_t i = 0; i < counting->pid.n; i++)
         ERR_TRY(load_session_attach(counting->session, counting->pid.at[i]));
-    if (counting->pid.n && !counting->command)
+    if (counting->pid.n && !counting->command) {
+        ERR_TRY(load_session_handle(counting->session));
+        if (!load_session_live(counting->session) && !load_session_row_count(counting->session))
+            return err_new(ERR_NO_PROCESS, "process %d: has ended", counting->pid.at[0]);
         ERR_TRY(check_matches(counting));
+    }
     ERR_TRY(check_places(counting));
     if (counting->command)
         ERR_TRY(load_session_start(counting->session, counting->command));
@@ -397,12 +401,13 @@ int cmd_count(int argc, char **argv)
     struct err *detach_error = load_session_detach(counting.session);
     int code = exit_code(&counting);
     if (!error) {
-        print_details(&counting);
-        print_hits(&counting, -1);
         if (!counting.pid.n || counting.command)
             error = check_matches(&counting);
         if (!error)
             error = check_places(&counting);
+        if (!error)
+            print_details(&counting);
+        print_hits(&counting, -1);
     }
     if (error)
         code = cmd_fail(error);
