@@ -605,7 +605,7 @@ static struct err *apply_stopped(struct lookup *lookup, bool *done)
     return moves ? move_threads(lookup, CHANGE_OUT_OF_COPIES) : NULL;
 }
 
-static uint64_t now_ns(void)
+uint64_t load_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -625,14 +625,14 @@ static struct err *apply(struct change *change)
     struct err *error = process->trap.n ? load_traps_keep(process) : NULL;
     bool done = false;
     for (int attempt = 0; !error && !done; attempt++) {
-        uint64_t start_ns = now_ns();
+        uint64_t start_ns = load_now_ns();
         error = apply_stopped(&lookup, &done);
         if (!error && done) {
             load_traps_collect(process, NULL, 0);
             error = load_traps_keep(process);
         }
         struct err *resume = target_resume(process->target);
-        process->pause_ns = now_ns() - start_ns;
+        process->pause_ns = load_now_ns() - start_ns;
         if (!error)
             error = resume;
         else

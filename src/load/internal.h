@@ -69,6 +69,9 @@ struct load_process {
     bool detached;
 };
 
+/* change.c */
+uint64_t load_now_ns(void);
+
 /* shared.c */
 struct err *load_shared_create(struct load_process *process, uint32_t counter_room);
 struct wire_region *load_shared_regions(struct wire_shared *shared);

@@ -210,7 +210,6 @@ static struct err *place_agent(struct load_process *process)
 
 static struct err *prepare(struct load_process *process, uint32_t counter_room)
 {
-    ERR_TRY(load_recover(process->target));
     ERR_TRY(target_stop_one(process->target));
     ERR_TRY(load_shared_create(process, counter_room));
     ERR_TRY(load_process_refresh(process));
@@ -245,9 +244,13 @@ struct err *load_process_create(struct target *target, struct load_cache *cache,
     process->target = target;
     process->cache = cache;
     bool hold = target_thread_count(target) != 0; /* a command that was just started stays stopped */
-    struct err *error = prepare(process, counter_room);
+    struct err *error = load_recover(target);
+    uint64_t start_ns = load_now_ns();
+    if (!error)
+        error = prepare(process, counter_room);
     if (!error && !hold)
         error = target_resume(target);
+    process->pause_ns = load_now_ns() - start_ns;
     if (!error) {
         *out = process;
         return NULL;

@@ -68,7 +68,7 @@ struct load_request {
 };
 /* Does them all in one stop of the process. Requests that are refused do not keep the others from being done. */
 struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count);
-/* How long the last change kept all threads stopped, and how many probes are traps now. */
+/* How long the last change kept all threads stopped (after load_process_create(): how long it kept one), and how many probes are traps now. */
 uint64_t load_process_pause_ns(const struct load_process *process);
 size_t load_process_trap_count(const struct load_process *process);
 /* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */

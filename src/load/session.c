@@ -299,6 +299,8 @@ static struct err *add_member(struct load_session *session, struct target *targe
 {
     struct load_process *process;
     ERR_TRY(load_process_create(target, session->cache, counter_room(session, target_width(target)), &process));
+    if (!is_command && load_process_pause_ns(process) > session->pause_ns)
+        session->pause_ns = load_process_pause_ns(process);
     struct member *member = memory_zero(1, sizeof *member);
     member->session = session;
     member->process = process;
