@@ -1,7 +1,7 @@
 /* The agent: code that runs inside the traced process.
  *
- * Rules: no libc, no TLS, no vectors (built with -mgeneral-regs-only), no allocation, no lock, no writable data of its own; everything it knows
- * comes through the shared memory that its caller names. It never prints and never aborts. */
+ * Rules: no libc, no TLS, no vectors (built with -mgeneral-regs-only), no allocation, no lock, no writable data of its own; everything it
+ * knows comes through the shared memory that its caller names. It never prints and never aborts. */
 #include "wire/shared.h"
 
 /* The entry table: WIRE_AGENT_... */

@@ -125,8 +125,8 @@ static void print_details(const struct counting *counting)
         fprintf(stderr, "probity: %llu places probed, %llu of them by a trap; longest pause %.3f ms\n", (unsigned long long)places,
                 (unsigned long long)traps, (double)load_session_pause_ns(counting->session) / 1e6);
     if (refused)
-        fprintf(stderr, "probity: %llu trace point%s can not be counted fully; -v or `probity list` says why\n", (unsigned long long)refused,
-                refused == 1 ? "" : "s");
+        fprintf(stderr, "probity: %llu trace point%s can not be counted fully; -v or `probity list` says why\n",
+                (unsigned long long)refused, refused == 1 ? "" : "s");
 }
 
 static void show_progress(void *context, const char *module, size_t places, size_t total)
@@ -210,7 +210,8 @@ static struct err *check_spec(const struct spec *spec)
             matched = spec->point == SPEC_ADDRESS || spec_matches_func(spec, &func[k]);
         if (file && !matched && !paths[1]) {
             char *near = spec_near_names(spec, file);
-            answer = err_new(ERR_NO_MATCH, "%s: no such function in %s%s%s", spec->text, paths[i], near ? "; near: " : "", near ? near : "");
+            answer =
+                err_new(ERR_NO_MATCH, "%s: no such function in %s%s%s", spec->text, paths[i], near ? "; near: " : "", near ? near : "");
             free(near);
         } else if (error && !paths[1]) {
             answer = error;
@@ -359,7 +360,8 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
             *help = true;
             return NULL;
         default:
-            error = err_new(ERR_USAGE, "count: %s: no such option, or its value is missing; `probity count --help` has them all", argv[optind - 1]);
+            error = err_new(ERR_USAGE, "count: %s: no such option, or its value is missing; `probity count --help` has them all",
+                            argv[optind - 1]);
         }
     }
     if (saved)

@@ -33,8 +33,8 @@ struct listing {
     size_t count[LOAD_REFUSED + 1];
 };
 
-static void print_place(struct listing *listing, const struct load_code *code, const struct load_trace_point *point, const struct load_place *place,
-                        const struct load_wish *wish)
+static void print_place(struct listing *listing, const struct load_code *code, const struct load_trace_point *point,
+                        const struct load_place *place, const struct load_wish *wish)
 {
     enum load_kind kind = wish ? wish->kind : LOAD_REFUSED;
     enum insn_reason reason = wish ? wish->reason : point->refusal;
@@ -158,8 +158,9 @@ static void list_file(struct listing *listing, const struct load_code *code, con
 static struct err *no_match(const struct spec *spec, const struct symbol_file *file)
 {
     char *near = file ? spec_near_names(spec, file) : NULL;
-    struct err *error = near ? err_new(ERR_NO_MATCH, "%s: no such function in %s; near: %s", spec->text, symbol_file_path(file), near)
-                             : err_new(ERR_NO_MATCH, "%s: no such function%s%s", spec->text, file ? " in " : "", file ? symbol_file_path(file) : "");
+    struct err *error =
+        near ? err_new(ERR_NO_MATCH, "%s: no such function in %s; near: %s", spec->text, symbol_file_path(file), near)
+             : err_new(ERR_NO_MATCH, "%s: no such function%s%s", spec->text, file ? " in " : "", file ? symbol_file_path(file) : "");
     free(near);
     return error;
 }
@@ -258,10 +259,8 @@ static void print_summary(const struct listing *listing)
 
 int cmd_list(int argc, char **argv)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                            {"summary", no_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"summary", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     struct listing listing = {0};
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "jsh", options, NULL)) != -1;) {

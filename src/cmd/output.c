@@ -18,7 +18,10 @@ static unsigned utf8_length(const uint8_t *text)
 {
     if (text[0] < 0x80)
         return 1;
-    unsigned length = text[0] >= 0xf0 && text[0] <= 0xf4 ? 4 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : 0;
+    unsigned length = text[0] >= 0xf0 && text[0] <= 0xf4  ? 4
+                      : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                      : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+                                                          : 0;
     for (unsigned i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;

@@ -16,6 +16,7 @@ uint64_t drain_counter(const struct wire_shared *shared, uint32_t counter)
 {
     uint64_t sum = 0;
     for (uint32_t shard = 0; shard <= shared->shard_mask; shard++)
-        sum += read_shard((const uint64_t *)((const char *)shared + shared->counters_offset + ((uint64_t)shard << shared->shard_shift)) + counter);
+        sum += read_shard((const uint64_t *)((const char *)shared + shared->counters_offset + ((uint64_t)shard << shared->shard_shift)) +
+                          counter);
     return sum;
 }

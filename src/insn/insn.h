@@ -78,9 +78,9 @@ struct insn_step {
 };
 
 struct insn_copy {
-    uint8_t length;      /* bytes of the copy */
-    uint8_t step_count;  /* boundaries inside the copy, in order of offset */
-    bool falls_through;  /* control can reach the end of the copy, which then stands for the next original instruction */
+    uint8_t length;     /* bytes of the copy */
+    uint8_t step_count; /* boundaries inside the copy, in order of offset */
+    bool falls_through; /* control can reach the end of the copy, which then stands for the next original instruction */
     struct insn_step step[INSN_COPY_MAX_STEPS];
     uint8_t bytes[INSN_COPY_MAX_BYTES];
 };
@@ -98,8 +98,8 @@ enum insn_reason insn_relocate_taken(const struct insn *insn, uint64_t copy_va, 
  * code really refers to. `found` is called with where each would be and what it leads to.
  * insn_scan_branches: targets of rel32 jmp and jcc (E9, 0F 8x) anywhere in the bytes.
  * insn_scan_short_branches: targets of rel8 branches (70-7F, E0-E3, EB).
- * insn_scan_lea: addresses formed by RIP-relative lea; in 32-bit mode by a call and an addition to the return address it leaves in a register
- * (call thunk; add $imm32,%reg). */
+ * insn_scan_lea: addresses formed by RIP-relative lea; in 32-bit mode by a call and an addition to the return address it leaves in a
+ * register (call thunk; add $imm32,%reg). */
 typedef void insn_found_fn(void *context, uint64_t from_va, uint64_t target_va);
 void insn_scan_branches(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);
 void insn_scan_short_branches(const uint8_t *bytes, size_t size, uint64_t va, enum insn_mode mode, insn_found_fn *found, void *context);

@@ -18,7 +18,7 @@ struct patch_page {
 struct change {
     struct load_process *process;
     VEC(struct load_function *) function;
-    VEC(struct load_site *) added;   /* in order of address once sorted */
+    VEC(struct load_site *) added;          /* in order of address once sorted */
     VEC(struct load_module *) added_module; /* the module of each `added` */
     VEC(struct load_site *) removed;
     VEC(struct patch_page) page;
@@ -191,17 +191,19 @@ static struct err *place_far_island(struct load_process *process, struct load_si
 }
 
 /* Room for the trampoline, its code, and its journal entry. */
-static struct err *build_site(struct change *change, struct load_function *function, struct load_site *site, size_t more, enum insn_reason *reason)
+static struct err *build_site(struct change *change, struct load_function *function, struct load_site *site, size_t more,
+                              enum insn_reason *reason)
 {
     struct load_process *process = change->process;
     struct load_module *module = function->module;
     struct load_trampoline *trampoline = &change->trampoline;
-    *reason = load_emit(&process->fire, &function->flow, &site->window, site->probe.at, site->probe.n, module->bias, module->start_va, trampoline);
+    *reason = load_emit(&process->fire, &function->flow, &site->window, site->probe.at, site->probe.n, module->bias, module->start_va,
+                        trampoline);
     if (*reason != INSN_OK)
         return NULL;
     site->trampoline_bytes = (uint32_t)trampoline->code.n;
-    struct err *error = load_region_alloc(process, module->start_va, module->end_va, trampoline->code.n, more * trampoline->code.n,
-                                          &site->trampoline_va);
+    struct err *error =
+        load_region_alloc(process, module->start_va, module->end_va, trampoline->code.n, more * trampoline->code.n, &site->trampoline_va);
     if (error && error->code == ERR_PLACE) {
         err_free(error);
         *reason = INSN_NO_ROOM;
@@ -220,7 +222,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
         ERR_TRY(place_far_island(process, site, module->bias, reason));
         if (*reason != INSN_OK)
             return NULL;
-        VEC_PUSH(&trampoline->pc, (struct wire_pc){.va = site->far_island_va, .origin_va = site->window.va + module->bias, .kind = WIRE_PC_COPY});
+        VEC_PUSH(&trampoline->pc,
+                 (struct wire_pc){.va = site->far_island_va, .origin_va = site->window.va + module->bias, .kind = WIRE_PC_COPY});
     }
     load_emit_patch(&site->window, module->bias, site->trampoline_va, site->far_island_va, site->patch, site->island_patch);
     size_t available;
@@ -232,7 +235,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
 }
 
 /* Takes a site for each planned window: one that is already there, or a new one. */
-static struct err *make_sites(struct change *change, struct load_function *function, struct replan *plan, size_t more, enum insn_reason *reason)
+static struct err *make_sites(struct change *change, struct load_function *function, struct replan *plan, size_t more,
+                              enum insn_reason *reason)
 {
     VEC(struct load_site *) kept = {0};
     struct err *error = NULL;
@@ -439,7 +443,7 @@ static int by_window_va(const void *a, const void *b)
 /* What visiting threads needs to look up fast: windows by runtime address, and removed trampolines. */
 struct lookup {
     struct change *change;
-    VEC(struct wire_site) window;    /* va and, in `length`, its extent; sorted */
+    VEC(struct wire_site) window; /* va and, in `length`, its extent; sorted */
     struct load_pc_map removed;
     VEC(struct wire_pc) removed_pc;
     uint64_t removed_low, removed_high;
@@ -503,8 +507,8 @@ static bool fires(const struct lookup *lookup, const struct load_site *site, con
     return false;
 }
 
-/* A thread that was in the midst of firing comes back to the start of it: what has been counted will be counted again by the new trampoline,
- * so it is taken back first. */
+/* A thread that was in the midst of firing comes back to the start of it: what has been counted will be counted again by the new
+ * trampoline, so it is taken back first. */
 static void take_hits_back(const struct lookup *lookup, const struct load_site *site, const struct load_move_regs *moved)
 {
     struct wire_shared *shared = lookup->change->process->shared;

@@ -153,8 +153,8 @@ struct load_code *load_code_create(struct symbol_file *file)
     code->segment = memory_zero(count, sizeof *code->segment);
     for (size_t i = 0; i < count; i++)
         if (segment[i].executable)
-            code->segment[code->segment_count++] = (struct load_segment){segment[i].va, segment[i].size, segment[i].bytes,
-                                                                         memory_zero(segment[i].size / 8 + 1, 1)};
+            code->segment[code->segment_count++] =
+                (struct load_segment){segment[i].va, segment[i].size, segment[i].bytes, memory_zero(segment[i].size / 8 + 1, 1)};
     symbol_file_code_pointers(file, mark_target, code);
     struct branch_list list = {.code = code};
     for (size_t i = 0; i < code->segment_count; i++) {

@@ -15,11 +15,11 @@ struct load_code {
         uint64_t va, size;
         const uint8_t *bytes;
         uint8_t *target_bits; /* one bit a byte: a pointer or a table leads here, or a function starts */
-    } *segment; /* the executable ones */
+    } * segment;              /* the executable ones */
     struct load_branch {
         uint64_t target_va, from_va;
         uint8_t known; /* 0: not looked at; 1: an instruction of its function; 2: bytes that only look like a branch */
-    } *branch; /* what may be rel32 branches from one function to another, by target */
+    } * branch;        /* what may be rel32 branches from one function to another, by target */
     size_t branch_count;
     const struct symbol_func **fragment; /* parts split off functions, by parent, aliases left out */
     size_t fragment_count;
@@ -49,11 +49,11 @@ enum load_insn_mark {
     LOAD_MARK_INSIDE = 4,  /* something jumps into the middle of the instruction: only its first byte may change */
 };
 struct load_flow {
-    uint64_t va, end_va;     /* the function */
-    struct insn *insn;       /* in order of address, with the padding behind the function; gaps are bytes that no known path reaches */
-    uint8_t *mark;           /* enum load_insn_mark bits of each */
+    uint64_t va, end_va; /* the function */
+    struct insn *insn;   /* in order of address, with the padding behind the function; gaps are bytes that no known path reaches */
+    uint8_t *mark;       /* enum load_insn_mark bits of each */
     size_t count;
-    bool has_gaps;           /* data in code: only what is reached from known starts is in `insn` */
+    bool has_gaps; /* data in code: only what is reached from known starts is in `insn` */
 };
 void load_flow_init(struct load_flow *flow, const struct load_code *code, uint64_t va, uint64_t size);
 void load_flow_deinit(struct load_flow *flow);

@@ -62,8 +62,9 @@ static void put_fire(struct emitter *emit, const struct load_probe *probe, uint6
     const struct load_fire_context *fire = emit->fire;
     uint8_t bytes[FIRE_MAX_BYTES];
     bool counts = probe->action == LOAD_COUNT;
-    size_t size = counts ? fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes)
-                         : fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes);
+    size_t size = counts
+                      ? fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes)
+                      : fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes);
     note_pc(emit, here(emit), origin_va, counts ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, probe->counter);
     put(emit, bytes, size);
 }

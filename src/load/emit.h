@@ -34,8 +34,8 @@ void load_trampoline_deinit(struct load_trampoline *trampoline);
  * window's probes in order of address. Its length does not depend on `va`. */
 enum insn_reason load_emit(const struct load_fire_context *fire, const struct load_flow *flow, const struct load_window *window,
                            const struct load_probe *probe, size_t probe_count, uint64_t bias, uint64_t va, struct load_trampoline *out);
-/* The bytes that go over the window (window->length of them), and for an island in padding the 5 bytes there. `far_island_va` is where a far
- * island was put. */
+/* The bytes that go over the window (window->length of them), and for an island in padding the 5 bytes there. `far_island_va` is where a
+ * far island was put. */
 void load_emit_patch(const struct load_window *window, uint64_t bias, uint64_t trampoline_va, uint64_t far_island_va, uint8_t patch[8],
                      uint8_t island[8]);
 enum { LOAD_FAR_ISLAND_BYTES = 14 };

@@ -48,8 +48,8 @@ static bool is_unmapped(const struct target_maps *maps, uint64_t low, uint64_t h
 }
 
 /* Pages that could be mapped so that an island fits: their address, and in *island_va the island's. */
-static uint64_t find_pages(const struct load_process *process, const struct target_maps *maps, uint64_t va, uint32_t span, uint64_t *island_va,
-                           uint64_t *bytes)
+static uint64_t find_pages(const struct load_process *process, const struct target_maps *maps, uint64_t va, uint32_t span,
+                           uint64_t *island_va, uint64_t *bytes)
 {
     enum { TRIES = 64 };
     uint64_t step = span / TRIES > PAGE ? span / TRIES / PAGE * PAGE : PAGE;

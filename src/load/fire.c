@@ -68,27 +68,27 @@ static void make_steps(struct steps *list, enum insn_mode mode, uint64_t counter
     ADD(0, zone, 0, 0x50);                          /* push %rax */
     ADD(1, zone, 0, 0x51);                          /* push %rcx */
     if (wide)
-        ADD(2, zone, 0, 0x52);          /* push %rdx */
-    ADD(all, zone, 0, 0x9f);            /* lahf */
+        ADD(2, zone, 0, 0x52);           /* push %rdx */
+    ADD(all, zone, 0, 0x9f);             /* lahf */
     ADD(all, zone, 0, 0x0f, 0x90, 0xc0); /* seto %al */
     size_t flags_from = list->count;
     add_cpu_number(list, all, zone);
     add_with_operand(list, all, zone, 0, (const uint8_t[]){0x81, 0xe1}, 2, &shard_mask, 4); /* and $mask,%ecx */
     if (wide) {
-        ADD(all, zone, 0, 0x48, 0xc1, 0xe1, (uint8_t)shard_shift);                                /* shl $shift,%rcx */
+        ADD(all, zone, 0, 0x48, 0xc1, 0xe1, (uint8_t)shard_shift);                              /* shl $shift,%rcx */
         add_with_operand(list, all, zone, 0, (const uint8_t[]){0x48, 0xba}, 2, &counter_va, 8); /* movabs $counter,%rdx */
-        ADD(all, zone, 0, 0xf0, 0x48, 0xff, 0x04, 0x0a);                                          /* lock incq (%rdx,%rcx) */
+        ADD(all, zone, 0, 0xf0, 0x48, 0xff, 0x04, 0x0a);                                        /* lock incq (%rdx,%rcx) */
     } else {
         struct {
             uint32_t displacement;
             uint8_t immediate;
         } __attribute__((packed)) low = {(uint32_t)counter_va, 1}, high = {(uint32_t)counter_va + 4, 0};
-        ADD(all, zone, 0, 0xc1, 0xe1, (uint8_t)shard_shift);                                           /* shl $shift,%ecx */
-        add_with_operand(list, all, zone, 0, (const uint8_t[]){0xf0, 0x83, 0x81}, 3, &low, 5);       /* lock addl $1,counter(%ecx) */
+        ADD(all, zone, 0, 0xc1, 0xe1, (uint8_t)shard_shift);                                        /* shl $shift,%ecx */
+        add_with_operand(list, all, zone, 0, (const uint8_t[]){0xf0, 0x83, 0x81}, 3, &low, 5);      /* lock addl $1,counter(%ecx) */
         add_with_operand(list, all, zone, CARRY, (const uint8_t[]){0xf0, 0x83, 0x91}, 3, &high, 5); /* lock adcl $0,counter+4(%ecx) */
     }
-    ADD(all, zone, 0, 0x04, 0x7f);         /* add $0x7f,%al    overflows exactly when al is 1 */
-    ADD(all, zone, OVERFLOW_BACK, 0x9e);   /* sahf */
+    ADD(all, zone, 0, 0x04, 0x7f);       /* add $0x7f,%al    overflows exactly when al is 1 */
+    ADD(all, zone, OVERFLOW_BACK, 0x9e); /* sahf */
     /* Behind seto the flags are in ax, and what follows may change the real ones. */
     for (size_t i = flags_from; i < list->count; i++)
         list->step[i].flags |= AX_FLAGS;
@@ -157,11 +157,12 @@ void fire_undo_apply(enum insn_mode mode, const struct fire_undo *undo, const ui
 
 size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES])
 {
-    static const uint8_t save64[] = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0xfc, 0x50, 0x51, 0x52, 0x56, 0x57, /* lea; pushf; cld; push a c d si di */
-                                     0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53, 0x55,                   /* push r8 r9 r10 r11 bp */
-                                     0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xf0};                              /* mov %rsp,%rbp; and $-16,%rsp */
-    static const uint8_t restore64[] = {0x48, 0x89, 0xec, 0x5d, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58,
-                                        0x5f, 0x5e, 0x5a, 0x59, 0x58, 0x9d, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0};
+    static const uint8_t save64[] = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0xfc, 0x50, 0x51,
+                                     0x52, 0x56, 0x57,                                     /* lea; pushf; cld; push a c d si di */
+                                     0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53, 0x55, /* push r8 r9 r10 r11 bp */
+                                     0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xf0};            /* mov %rsp,%rbp; and $-16,%rsp */
+    static const uint8_t restore64[] = {0x48, 0x89, 0xec, 0x5d, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58, 0x5f,
+                                        0x5e, 0x5a, 0x59, 0x58, 0x9d, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0,    0,    0};
     static const uint8_t save32[] = {0x9c, 0xfc, 0x60, 0x89, 0xe5, 0x83, 0xe4, 0xf0, 0x83, 0xec, 0x0c}; /* pushf; cld; pusha; align */
     static const uint8_t restore32[] = {0x89, 0xec, 0x61, 0x9d};
     uint8_t *at = out;

@@ -1,7 +1,7 @@
 /* One function's instructions.
  *
- * A linear sweep gives them all, unless the function holds data: then a branch lands between two instructions of the sweep or something does
- * not decode, and only what direct control flow reaches from the entry is believed. */
+ * A linear sweep gives them all, unless the function holds data: then a branch lands between two instructions of the sweep or something
+ * does not decode, and only what direct control flow reaches from the entry is believed. */
 #include "base/memory.h"
 #include "load/code.h"
 

@@ -56,12 +56,12 @@ struct load_process {
     struct load_fire_context fire;
     VEC(struct load_module *) module;
     VEC(struct load_region) region;
-    VEC(struct load_region) far_page;         /* mapped for far islands */
-    size_t far_promised;                      /* pages that the plan under way may need in a 32-bit process */
-    VEC(uint64_t) far_island;                 /* addresses in use */
-    VEC(struct load_chunk) free_chunk;        /* trampolines that may be used again */
+    VEC(struct load_region) far_page;  /* mapped for far islands */
+    size_t far_promised;               /* pages that the plan under way may need in a 32-bit process */
+    VEC(uint64_t) far_island;          /* addresses in use */
+    VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
-    VEC(uint32_t) free_sites;                 /* journal slots */
+    VEC(uint32_t) free_sites; /* journal slots */
     VEC(uint32_t) free_counters;
     uint32_t next_counter;
     uint64_t pause_ns;
@@ -81,7 +81,8 @@ struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes,
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes);
 
 /* region.c: memory for trampolines within reach of [start_va, end_va). */
-struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va);
+struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
+                              uint64_t *va);
 /* Maps exactly there, with its journal entry. */
 struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64_t bytes);
 void load_region_free(struct load_process *process, uint64_t va, size_t bytes);
@@ -117,10 +118,11 @@ struct load_move_regs {
     const struct wire_pc *from; /* the entry that the thread was moved by */
     bool counted;               /* it was in firing code that had done its work */
 };
-/* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now. */
+/* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now.
+ */
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);
-/* Calls `visit` with the registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A visitor
- * that changes the registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
+/* Calls `visit` with the registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A
+ * visitor that changes the registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
 typedef bool load_is_ours_fn(void *context, uint64_t pc);
 typedef bool load_visit_fn(void *context, struct target_thread *thread, struct load_move_regs *regs);
 struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, load_visit_fn *visit, void *context);

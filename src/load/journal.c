@@ -8,8 +8,8 @@ static struct err *full(const struct load_process *process)
                    target_pid(process->target), process->shared->counter_room);
 }
 
-static struct err *take_site(struct load_process *process, uint64_t va, uint64_t trampoline_va, const uint8_t *original, const uint8_t *patch, unsigned length,
-                             uint32_t *slot)
+static struct err *take_site(struct load_process *process, uint64_t va, uint64_t trampoline_va, const uint8_t *original,
+                             const uint8_t *patch, unsigned length, uint32_t *slot)
 {
     struct wire_shared *shared = process->shared;
     if (process->free_sites.n)
@@ -63,7 +63,8 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
     ERR_TRY(take_pcs(process, trampoline->pc.at, site->pc_count, &site->pc_first));
     ERR_TRY(take_site(process, window->va + bias, site->trampoline_va, site->original, site->patch, window->length, &site->journal));
     if (window->island_va)
-        ERR_TRY(take_site(process, window->island_va + bias, site->trampoline_va, site->island_original, site->island_patch, 5, &site->island_journal));
+        ERR_TRY(take_site(process, window->island_va + bias, site->trampoline_va, site->island_original, site->island_patch, 5,
+                          &site->island_journal));
     return NULL;
 }
 

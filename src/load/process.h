@@ -4,8 +4,8 @@
  *
  * Invariants
  *  1. What is done to the process is in the journal in shared memory before it is done, so that it can be undone by whoever comes after us.
- *  2. Order while threads are stopped: threads move out of new windows, then bytes change, then threads move out of old trampolines. Killed at
- *     any point in between, the process runs on correctly.
+ *  2. Order while threads are stopped: threads move out of new windows, then bytes change, then threads move out of old trampolines. Killed
+ * at any point in between, the process runs on correctly.
  *  3. The program's own instruction is never put back for a moment to execute it.
  *  4. A trampoline's memory is used again only after a stop in which no thread and no signal frame was in it.
  *  5. Detaching gives every byte back and unmaps all that was mapped.
@@ -26,13 +26,13 @@ void load_cache_destroy(struct load_cache *cache);
 /* A file that the process maps. Valid until the process drops it (load_process_refresh()) or is destroyed. */
 struct load_module {
     char *path;
-    uint64_t bias;              /* runtime address - file address */
-    uint64_t start_va, end_va;  /* runtime range of all its mappings */
+    uint64_t bias;             /* runtime address - file address */
+    uint64_t start_va, end_va; /* runtime range of all its mappings */
     uint64_t inode;
-    struct load_code *code;     /* the cache's; NULL until load_module_open() */
-    bool unreadable;            /* load_module_open() failed before */
-    bool seen;                  /* by the refresh under way */
-    bool resolved;              /* for the session: its trace points were looked for */
+    struct load_code *code; /* the cache's; NULL until load_module_open() */
+    bool unreadable;        /* load_module_open() failed before */
+    bool seen;              /* by the refresh under way */
+    bool resolved;          /* for the session: its trace points were looked for */
     struct load_claims claims;
     VEC(struct load_function *) function; /* those with probes, in order of address */
 };
@@ -68,14 +68,15 @@ struct load_request {
 };
 /* Does them all in one stop of the process. Requests that are refused do not keep the others from being done. */
 struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count);
-/* How long the last change kept all threads stopped (after load_process_create(): how long it kept one), and how many probes are traps now. */
+/* How long the last change kept all threads stopped (after load_process_create(): how long it kept one), and how many probes are traps now.
+ */
 uint64_t load_process_pause_ns(const struct load_process *process);
 size_t load_process_trap_count(const struct load_process *process);
 /* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */
 bool load_process_handle_stop(struct load_process *process, pid_t tid, int status);
 
-/* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, and the thread that
- * loads waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */
+/* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, and the thread
+ * that loads waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */
 bool load_process_loader_request(struct load_process *process, struct load_request *out);
 bool load_process_load_event(const struct load_process *process);
 void load_process_answer(struct load_process *process);

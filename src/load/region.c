@@ -19,7 +19,8 @@ static bool in_reach(const struct load_process *process, uint64_t va, uint64_t b
 }
 
 /* The free range nearest below the module, else the highest above it that is in reach. */
-static uint64_t find_gap(const struct load_process *process, const struct target_maps *maps, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+static uint64_t find_gap(const struct load_process *process, const struct target_maps *maps, uint64_t bytes, uint64_t start_va,
+                         uint64_t end_va)
 {
     uint64_t best = 0, before = 0x10000;
     for (size_t i = 0; i <= maps->map.n; i++) {
@@ -78,7 +79,8 @@ static struct err *map_region(struct load_process *process, uint64_t bytes, uint
     return NULL;
 }
 
-struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come, uint64_t *va)
+struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
+                              uint64_t *va)
 {
     size_t size = (bytes + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
     for (size_t i = process->free_chunk.n; i-- > 0 && i + 64 > process->free_chunk.n;) {

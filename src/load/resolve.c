@@ -46,7 +46,8 @@ static bool is_switch(const struct load_flow *flow, size_t index)
     unsigned reg = opcode[1] & 7;
     for (size_t back = 1; back <= 4 && back <= index; back++) {
         const uint8_t *before = opcode_of(&flow->insn[index - back]);
-        bool add_to = (before[0] == 0x01 && before[1] >> 6 == 3 && (before[1] & 7) == reg) || (before[0] == 0x03 && (before[1] >> 3 & 7) == reg);
+        bool add_to =
+            (before[0] == 0x01 && before[1] >> 6 == 3 && (before[1] & 7) == reg) || (before[0] == 0x03 && (before[1] >> 3 & 7) == reg);
         bool load = (before[0] == 0x8b || before[0] == 0x63) && (before[1] >> 3 & 7) == reg && has_scaled_index(before + 1);
         if (add_to || load)
             return true;
@@ -86,7 +87,8 @@ static void add_all_returns(const struct load_code *code, const struct symbol_fu
 
 /* ---- trace points ---- */
 
-static void add_point(const struct load_code *code, const struct symbol_func *func, const struct spec *spec, uint64_t va, struct load_resolved *out)
+static void add_point(const struct load_code *code, const struct symbol_func *func, const struct spec *spec, uint64_t va,
+                      struct load_resolved *out)
 {
     struct load_trace_point point = {
         .func = func, .point = (uint8_t)spec->point, .va = va, .offset = func ? va - func->va : 0, .first_place = (uint32_t)out->place.n};

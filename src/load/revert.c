@@ -19,11 +19,13 @@ struct revert {
 
 /* ---- reading the journal ---- */
 
-static struct err *read_table(struct revert *revert, uint64_t shared_va, uint64_t offset, uint32_t count, uint32_t room, size_t each, void **out)
+static struct err *read_table(struct revert *revert, uint64_t shared_va, uint64_t offset, uint32_t count, uint32_t room, size_t each,
+                              void **out)
 {
     const struct wire_shared *shared = &revert->shared;
     if (count > room || offset > shared->shared_bytes || (uint64_t)room * each > shared->shared_bytes - offset)
-        return err_new(ERR_REFUSED, "process %d: the probes an earlier probity left behind can not be understood", target_pid(revert->target));
+        return err_new(ERR_REFUSED, "process %d: the probes an earlier probity left behind can not be understood",
+                       target_pid(revert->target));
     *out = memory_alloc((size_t)count * each);
     return target_read(revert->target, shared_va + offset, *out, (size_t)count * each);
 }
@@ -172,7 +174,8 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
         else
             err_free(resume);
         if (!error && !done && attempt == ATTEMPTS)
-            error = err_new(ERR_SYSTEM, "process %d: probes are off, but a thread does not leave our code, which stays mapped", target_pid(target));
+            error = err_new(ERR_SYSTEM, "process %d: probes are off, but a thread does not leave our code, which stays mapped",
+                            target_pid(target));
         if (!error && !done)
             nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
     }
@@ -198,6 +201,7 @@ struct err *load_recover(struct target *target)
     struct wire_shared shared;
     ERR_TRY(target_read(target, shared_va, &shared, sizeof shared));
     if (shared.magic && target_start_time((pid_t)shared.owner_pid) == shared.owner_start_ticks)
-        return err_new(ERR_REFUSED, "process %d: is already traced by probity process %u; end that first", target_pid(target), shared.owner_pid);
+        return err_new(ERR_REFUSED, "process %d: is already traced by probity process %u; end that first", target_pid(target),
+                       shared.owner_pid);
     return load_revert(target, shared_va);
 }

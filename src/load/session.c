@@ -47,9 +47,9 @@ struct load_session {
     VEC(struct load_row) row;
     VEC(uint32_t) row_bucket; /* hash table of row index + 1 */
     VEC(struct member *) member;
-    int event_fd;  /* written by watchers */
-    int child_fd;  /* readable when SIGCHLD is pending: a traced thread stopped */
-    int poll_fd;   /* both of them */
+    int event_fd;            /* written by watchers */
+    int child_fd;            /* readable when SIGCHLD is pending: a traced thread stopped */
+    int poll_fd;             /* both of them */
     VEC(struct stop) orphan; /* stops of threads that nobody knows yet: a child whose parent's stop comes later */
     int status;
     uint64_t pause_ns;

@@ -1,7 +1,7 @@
 /* Many processes, many trace points, one table of counts: what a consumer of probes works with.
  *
- * A row is a trace point by name (module, function, point); a process contributes its own counter to each row that it has. Several consumers
- * may each have a session in one program; two programs can not probe one process at the same time. */
+ * A row is a trace point by name (module, function, point); a process contributes its own counter to each row that it has. Several
+ * consumers may each have a session in one program; two programs can not probe one process at the same time. */
 #ifndef LOAD_SESSION_H
 #define LOAD_SESSION_H
 

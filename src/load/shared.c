@@ -121,7 +121,8 @@ struct err *load_shared_create(struct load_process *process, uint32_t counter_ro
     lay_out(&layout, target_width(target), counter_room);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    snprintf(process->memfd_name, sizeof process->memfd_name, WIRE_MEMFD_NAME "-%d-%lx", getpid(), now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    snprintf(process->memfd_name, sizeof process->memfd_name, WIRE_MEMFD_NAME "-%d-%lx", getpid(),
+             now.tv_sec * 1000000 + now.tv_nsec / 1000);
     uint64_t name_va;
     int64_t remote_fd;
     ERR_TRY(target_remote_text(target, process->memfd_name, &name_va));

@@ -33,8 +33,7 @@ static uint64_t at_trap(void *context, uint64_t va)
 {
     const struct load_process *process = context;
     struct load_trap key = {.va = va};
-    const struct load_trap *found =
-        process->trap.n ? bsearch(&key, process->trap.at, process->trap.n, sizeof key, by_va) : NULL;
+    const struct load_trap *found = process->trap.n ? bsearch(&key, process->trap.at, process->trap.n, sizeof key, by_va) : NULL;
     return found ? found->trampoline_va : 0;
 }
 

@@ -89,8 +89,8 @@ static bool may_follow(const struct planner *plan, size_t index)
     if (is_padding(plan, index))
         return !is_claimed(plan->claims, plan->code, insn->va, insn->length);
     /* What follows a jump, a return or padding and is no padding can only be reached by a jump that is not known. */
-    bool stops = is_padding(plan, index - 1) || before->kind == INSN_JMP || before->kind == INSN_JMP_INDIRECT ||
-                 before->kind == INSN_RET || before->kind == INSN_STOP;
+    bool stops = is_padding(plan, index - 1) || before->kind == INSN_JMP || before->kind == INSN_JMP_INDIRECT || before->kind == INSN_RET ||
+                 before->kind == INSN_STOP;
     return !stops && insn->refusal == INSN_OK;
 }
 
@@ -314,8 +314,8 @@ static bool make_near_island(struct planner *plan, size_t from, size_t to)
 
 /* ---- far islands ---- */
 
-/* What the byte at `va`, which is not the window's own, will be: the file's, or the first byte of the window there. False when it can not be
- * told or may change behind our back. */
+/* What the byte at `va`, which is not the window's own, will be: the file's, or the first byte of the window there. False when it can not
+ * be told or may change behind our back. */
 static bool final_byte(const struct planner *plan, size_t window_index, uint64_t va, uint8_t *byte)
 {
     size_t available;
@@ -389,8 +389,8 @@ bool load_far_without_process(void *context, uint64_t va, uint32_t span)
     return code->mode == INSN_MODE_32 || symbol_file_is_dynamic(code->file) || (int64_t)va > 0x10000;
 }
 
-void load_windows_add_islands(const struct load_code *code, const struct load_flow *flow, struct load_claims *claims, struct load_wish *wish,
-                              size_t wish_count, load_windows *windows, load_far_fn *far, void *context)
+void load_windows_add_islands(const struct load_code *code, const struct load_flow *flow, struct load_claims *claims,
+                              struct load_wish *wish, size_t wish_count, load_windows *windows, load_far_fn *far, void *context)
 {
     struct planner plan = {code, flow, claims, windows};
     /* From the end: a far island's address depends on what is put behind the window. */

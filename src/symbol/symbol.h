@@ -71,8 +71,8 @@ const struct symbol_func *symbol_file_func_at(const struct symbol_file *file, ui
 
 /* Calls `found` with every address in executable segments that data may hold as a code pointer: relocation addends (RELA, REL in place,
  * RELR), in files that are loaded where they were linked every aligned pointer-sized word of non-executable contents that is an address in
- * executable contents, in 32-bit files runs of words that are GOT-relative (@GOTOFF) addresses, landing pads from .gcc_except_table, starts of FDEs, the entry point, init and fini
- * arrays. Addresses may repeat. Over-approximates on purpose. */
+ * executable contents, in 32-bit files runs of words that are GOT-relative (@GOTOFF) addresses, landing pads from .gcc_except_table, starts
+ * of FDEs, the entry point, init and fini arrays. Addresses may repeat. Over-approximates on purpose. */
 typedef void symbol_found_fn(void *context, uint64_t va);
 void symbol_file_code_pointers(const struct symbol_file *file, symbol_found_fn *found, void *context);
 /* Reads a jump table at `table_va` in non-executable contents: signed 32-bit offsets relative to the table itself. Calls `found` for each

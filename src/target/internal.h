@@ -18,17 +18,17 @@ struct target {
     int width;
     int mem_fd;
     int pidfd;
-    bool is_child;         /* started by us: its status can be waited for */
-    bool reaped;           /* is_child: `exit_status` is valid */
+    bool is_child;           /* started by us: its status can be waited for */
+    bool reaped;             /* is_child: `exit_status` is valid */
     target_trap_fn *at_trap; /* see target_keep() */
     void *trap_context;
-    VEC(pid_t) forked;     /* children that target_next_child() has not given out */
+    VEC(pid_t) forked; /* children that target_next_child() has not given out */
     bool executed;
     uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
     bool has_trap_action;
-    bool hold;             /* see target_hold() */
-    bool seccomp;          /* has a filter */
-    bool seccomp_suspend;  /* ... which we may suspend while we hold it */
+    bool hold;            /* see target_hold() */
+    bool seccomp;         /* has a filter */
+    bool seccomp_suspend; /* ... which we may suspend while we hold it */
     int exit_status;
     VEC(struct target_thread) thread;
     struct remote_stub stub;

@@ -123,11 +123,13 @@ static struct err *permission_error(pid_t pid)
         return err_new(ERR_NO_PROCESS, "process %d: has ended", pid);
     int value = read_file("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope) > 0 ? atoi(scope) : 0;
     if (value > 0)
-        return err_new(ERR_PERMISSION,
-                       "process %d: not permitted: be its user, have CAP_SYS_PTRACE, and note that kernel.yama.ptrace_scope is %d (0 allows "
-                       "attaching to one's own processes; or start the program with -- CMD)",
-                       pid, value);
-    return err_new(ERR_PERMISSION, "process %d: not permitted: be the same user (and the program not set-uid), or have CAP_SYS_PTRACE", pid);
+        return err_new(
+            ERR_PERMISSION,
+            "process %d: not permitted: be its user, have CAP_SYS_PTRACE, and note that kernel.yama.ptrace_scope is %d (0 allows "
+            "attaching to one's own processes; or start the program with -- CMD)",
+            pid, value);
+    return err_new(ERR_PERMISSION, "process %d: not permitted: be the same user (and the program not set-uid), or have CAP_SYS_PTRACE",
+                   pid);
 }
 
 static struct err *read_width(pid_t pid, int *width)

@@ -16,14 +16,14 @@
 #include <sys/wait.h>
 
 static const uint8_t stub64[] = {
-    0x0f, 0x05,                               /* syscall                    the one that was asked for */
-    0xb8, 0x0e, 0x00, 0x00, 0x00,             /* mov $14,%eax               rt_sigprocmask(SIG_SETMASK, frame, NULL, 8) */
-    0xbf, 0x02, 0x00, 0x00, 0x00,             /* mov $2,%edi */
-    0x48, 0x89, 0xe6,                         /* mov %rsp,%rsi */
-    0x31, 0xd2,                               /* xor %edx,%edx */
-    0x41, 0xba, 0x08, 0x00, 0x00, 0x00,       /* mov $8,%r10d */
-    0x0f, 0x05,                               /* syscall */
-    0x48, 0x8d, 0x64, 0x24, 0x08,             /* lea 8(%rsp),%rsp */
+    0x0f, 0x05,                                                 /* syscall                    the one that was asked for */
+    0xb8, 0x0e, 0x00, 0x00, 0x00,                               /* mov $14,%eax               rt_sigprocmask(SIG_SETMASK, frame, NULL, 8) */
+    0xbf, 0x02, 0x00, 0x00, 0x00,                               /* mov $2,%edi */
+    0x48, 0x89, 0xe6,                                           /* mov %rsp,%rsi */
+    0x31, 0xd2,                                                 /* xor %edx,%edx */
+    0x41, 0xba, 0x08, 0x00, 0x00, 0x00,                         /* mov $8,%r10d */
+    0x0f, 0x05,                                                 /* syscall */
+    0x48, 0x8d, 0x64, 0x24, 0x08,                               /* lea 8(%rsp),%rsp */
     0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, /* pop r15 r14 r13 r12 rbp rbx */
     0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58,             /* pop r11 r10 r9 r8 */
     0x58, 0x59, 0x5a, 0x5e, 0x5f,                               /* pop rax rcx rdx rsi rdi */
@@ -118,7 +118,7 @@ struct err *target_remote_text(struct target *target, const char *text, uint64_t
 static struct err *write_frame(struct target *target, const struct user_regs_struct *regs, uint64_t mask, uint64_t *frame_va)
 {
     if (target->width == 64) {
-        struct frame64 frame = {mask,     regs->r15, regs->r14, regs->r13, regs->r12, regs->rbp, regs->rbx,    regs->r11, regs->r10,
+        struct frame64 frame = {mask,     regs->r15, regs->r14, regs->r13, regs->r12, regs->rbp, regs->rbx, regs->r11,    regs->r10,
                                 regs->r9, regs->r8,  regs->rax, regs->rcx, regs->rdx, regs->rsi, regs->rdi, regs->eflags, regs->rip};
         *frame_va = regs->rsp - RED_ZONE - sizeof frame;
         return target_write(target, *frame_va, &frame, sizeof frame);
@@ -173,8 +173,8 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
     }
 }
 
-static struct err *call_with_frame(struct target *target, struct target_thread *thread, long number, const uint64_t args[6], uint64_t frame_va,
-                                   int64_t *result)
+static struct err *call_with_frame(struct target *target, struct target_thread *thread, long number, const uint64_t args[6],
+                                   uint64_t frame_va, int64_t *result)
 {
     struct user_regs_struct regs = thread->regs;
     set_call(target, &regs, number, args);

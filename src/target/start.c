@@ -27,7 +27,10 @@ static _Noreturn void run_child(char *const argv[], int go_fd, int error_fd)
 
 static struct err *exec_error(const char *name, int number)
 {
-    return err_errno(number == ENOENT ? ERR_NO_MATCH : number == EACCES ? ERR_PERMISSION : ERR_FILE, number, "%s: can not be started", name);
+    return err_errno(number == ENOENT   ? ERR_NO_MATCH
+                     : number == EACCES ? ERR_PERMISSION
+                                        : ERR_FILE,
+                     number, "%s: can not be started", name);
 }
 
 /* Runs the seized child up to the stop after its exec. */

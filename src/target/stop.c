@@ -1,9 +1,9 @@
 /* Stopping and resuming threads.
  *
  * SEIZE + INTERRUPT stops a thread wherever it is. In a blocking system call the kernel ends the call early; most calls are then made again
- * by the kernel, some (epoll_wait, semtimedop, sigtimedwait, sockets with a timeout ...) return EINTR instead. Both are settled here in one way:
- * the registers are set to just before the call, so that it is made again. With a signal pending the kernel's own decision stands, because
- * then the call ends as it would have ended natively. */
+ * by the kernel, some (epoll_wait, semtimedop, sigtimedwait, sockets with a timeout ...) return EINTR instead. Both are settled here in one
+ * way: the registers are set to just before the call, so that it is made again. With a signal pending the kernel's own decision stands,
+ * because then the call ends as it would have ended natively. */
 #include "target/internal.h"
 
 #include <dirent.h>

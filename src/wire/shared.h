@@ -30,8 +30,8 @@ struct wire_shared {
     uint64_t magic;
     uint64_t owner_start_ticks; /* with owner_pid: the controller, see target_start_time() */
     uint32_t owner_pid;
-    uint32_t width;             /* 32 or 64 */
-    uint64_t shared_va;         /* where the process maps this */
+    uint32_t width;     /* 32 or 64 */
+    uint64_t shared_va; /* where the process maps this */
     uint64_t shared_bytes;
     uint64_t counters_offset;
     uint64_t regions_offset;
@@ -45,11 +45,11 @@ struct wire_shared {
     uint32_t region_count; /* written by the controller, as the next two */
     uint32_t site_count;
     uint32_t pc_count;
-    uint32_t load_events;    /* futex: libraries came or went this often; written by the agent */
-    uint32_t load_answers;   /* futex: ... and the controller has dealt with this many */
-    uint32_t heartbeat;      /* grows while the controller lives */
-    uint32_t agent_inside;   /* threads in the agent's code now */
-    uint32_t agent_off;      /* set by the controller (detaching) or the agent (controller gone): the agent waits for nothing any more */
+    uint32_t load_events;  /* futex: libraries came or went this often; written by the agent */
+    uint32_t load_answers; /* futex: ... and the controller has dealt with this many */
+    uint32_t heartbeat;    /* grows while the controller lives */
+    uint32_t agent_inside; /* threads in the agent's code now */
+    uint32_t agent_off;    /* set by the controller (detaching) or the agent (controller gone): the agent waits for nothing any more */
 };
 
 struct wire_region {

@@ -1,6 +1,6 @@
 /* Lossless: 8 threads make 1,000,000 calls to each of five functions, with probes on entry, return and one instruction inside each, while
- * 200 other probes a second come and go in the same process, also in the same functions. The counts must equal the program's own, in 64- and
- * 32-bit processes, started and attached (S2.2, S2.5). */
+ * 200 other probes a second come and go in the same process, also in the same functions. The counts must equal the program's own, in 64-
+ * and 32-bit processes, started and attached (S2.2, S2.5). */
 #include "base/memory.h"
 #include "drain/counter.h"
 #include "load/process.h"
@@ -133,10 +133,11 @@ static void add_requests(struct load_process *process, struct load_module *modul
     must(load_module_open(process, module), "module");
     load_resolve(module->code, &spec, &resolved);
     for (size_t i = 0; i < resolved.place.n && *count < room; i++)
-        request[(*count)++] = (struct load_request){.module = module,
-                                                    .func_va = resolved.place.at[i].func_va,
-                                                    .func_size = resolved.place.at[i].func_size,
-                                                    .probe = {.va = resolved.place.at[i].va, .counter = counter, .taken = resolved.place.at[i].taken}};
+        request[(*count)++] =
+            (struct load_request){.module = module,
+                                  .func_va = resolved.place.at[i].func_va,
+                                  .func_size = resolved.place.at[i].func_size,
+                                  .probe = {.va = resolved.place.at[i].va, .counter = counter, .taken = resolved.place.at[i].taken}};
     if (!resolved.place.n)
         fail(text, NULL);
     load_resolved_deinit(&resolved);
@@ -163,7 +164,8 @@ static void place(struct load_process *process, const struct victim *victim, uin
 }
 
 /* Every instruction of the five functions and the entries of libc are candidates. */
-static size_t churn_candidates(struct load_process *process, const struct victim *victim, uint32_t counter, struct load_request *request, size_t room)
+static size_t churn_candidates(struct load_process *process, const struct victim *victim, uint32_t counter, struct load_request *request,
+                               size_t room)
 {
     size_t count = 0;
     struct load_module *module = find_module(process, "v_count");
@@ -202,8 +204,8 @@ static bool has_output(const struct victim *victim)
     return select(fileno(victim->out) + 1, &set, NULL, NULL, &none) > 0;
 }
 
-/* Inserts probes and removes those inserted before until the victim has printed its totals. Returns how many a second were inserted. A change
- * has several: on a busy machine it takes a while until every thread has been scheduled, so that it can stop. */
+/* Inserts probes and removes those inserted before until the victim has printed its totals. Returns how many a second were inserted. A
+ * change has several: on a busy machine it takes a while until every thread has been scheduled, so that it can stop. */
 static double churn(struct load_process *process, struct victim *victim, uint32_t counter)
 {
     enum { ROOM = 4096, AT_ONCE = 16 };
@@ -275,7 +277,10 @@ static int run_case(int width, bool traced, const char *calls)
                 continue;
             failures++;
             printf("FAIL %d-bit %s: f%d %s: counted %llu, the program says %llu\n", width, traced ? "started" : "attached", f + 1,
-                   p == 0 ? "entry" : p == 1 ? "return" : "instruction", (unsigned long long)got, (unsigned long long)want[p]);
+                   p == 0   ? "entry"
+                   : p == 1 ? "return"
+                            : "instruction",
+                   (unsigned long long)got, (unsigned long long)want[p]);
         }
     }
     if (rate < 200) {
