@@ -43,6 +43,7 @@ struct counting {
     double duration_s, interval_s;
     bool json, zero, verbose;
     struct load_session *session;
+    int stop_signal;      /* what ended the run, 0: something else */
     VEC(uint64_t) before; /* hits at the end of the last interval, by row */
 };
 
@@ -184,7 +185,10 @@ static struct err *run(struct counting *counting, int signal_fd)
             print_hits(counting, next_s - start_s);
             next_s += counting->interval_s;
         }
-        stop = (ready > 0 && fds[0].revents) || (end_s && now_s() >= end_s);
+        struct signalfd_siginfo info;
+        if (ready > 0 && fds[0].revents && read(signal_fd, &info, sizeof info) == sizeof info)
+            counting->stop_signal = (int)info.ssi_signo;
+        stop = counting->stop_signal || (end_s && now_s() >= end_s);
     }
     return NULL;
 }
@@ -401,6 +405,9 @@ int cmd_count(int argc, char **argv)
     counting.session = load_session_create(counting.spec.at, counting.spec.n, show_progress, NULL);
     error = count(&counting, signal_fd);
     struct err *detach_error = load_session_detach(counting.session);
+    /* A command that still runs ends with us, as it would under a shell's Ctrl-C. */
+    if (counting.command && load_session_command(counting.session) && load_session_status(counting.session) < 0)
+        kill(load_session_command(counting.session), counting.stop_signal ? counting.stop_signal : SIGTERM);
     int code = exit_code(&counting);
     if (!error) {
         if (!counting.pid.n || counting.command)

@@ -653,15 +653,20 @@ static struct err *apply(struct change *change)
 
 /* ---- all of it ---- */
 
+void load_site_release(struct load_process *process, struct load_site *site)
+{
+    load_journal_remove(process, site);
+    load_region_free(process, site->trampoline_va, site->trampoline_bytes);
+    if (site->far_island_va)
+        load_far_free(process, site->far_island_va);
+}
+
 static void finish(struct change *change)
 {
     struct load_process *process = change->process;
     for (size_t i = 0; i < change->removed.n; i++) {
         struct load_site *site = change->removed.at[i];
-        load_journal_remove(process, site);
-        load_region_free(process, site->trampoline_va, site->trampoline_bytes);
-        if (site->far_island_va)
-            load_far_free(process, site->far_island_va);
+        load_site_release(process, site);
         destroy_site(site);
     }
     for (size_t i = 0; i < change->function.n; i++) {

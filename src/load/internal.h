@@ -129,6 +129,8 @@ struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, 
 
 /* change.c */
 void load_function_destroy(struct load_function *function);
+/* Gives back the memory and the journal entries of a site that is no longer in the process. */
+void load_site_release(struct load_process *process, struct load_site *site);
 
 /* revert.c: gives a process back what the journal at `shared_va` says was taken. */
 struct err *load_revert(struct target *target, uint64_t shared_va);

@@ -35,23 +35,36 @@ static void give_site(struct load_process *process, uint32_t slot)
     VEC_PUSH(&process->free_sites, slot);
 }
 
+/* As reuse_chunk() of region.c. */
+static bool reuse_pcs(struct load_process *process, uint32_t count, bool any, uint32_t *first)
+{
+    for (size_t i = process->free_pcs.n; i-- > 0 && (any || i + 64 > process->free_pcs.n);) {
+        struct load_pc_block *block = &process->free_pcs.at[i];
+        if (any ? block->count < count : block->count != count)
+            continue;
+        *first = block->first;
+        block->first += count;
+        block->count -= count;
+        if (!block->count)
+            *block = process->free_pcs.at[--process->free_pcs.n];
+        return true;
+    }
+    return false;
+}
+
 static struct err *take_pcs(struct load_process *process, const struct wire_pc *pc, uint32_t count, uint32_t *first)
 {
     struct wire_shared *shared = process->shared;
-    bool found = false;
-    for (size_t i = process->free_pcs.n; i-- > 0 && !found && i + 64 > process->free_pcs.n;) {
-        if (process->free_pcs.at[i].count != count)
-            continue;
-        *first = process->free_pcs.at[i].first;
-        process->free_pcs.at[i] = process->free_pcs.at[--process->free_pcs.n];
-        found = true;
+    bool fresh = !reuse_pcs(process, count, false, first);
+    if (fresh && shared->pc_count + count > shared->pc_room) {
+        if (!reuse_pcs(process, count, true, first))
+            return full(process);
+        fresh = false;
     }
-    if (!found && shared->pc_count + count > shared->pc_room)
-        return full(process);
-    if (!found)
+    if (fresh)
         *first = shared->pc_count;
     memcpy(load_shared_pcs(shared) + *first, pc, count * sizeof *pc);
-    if (!found)
+    if (fresh)
         __atomic_store_n(&shared->pc_count, shared->pc_count + count, __ATOMIC_RELEASE);
     return NULL;
 }

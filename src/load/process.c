@@ -83,12 +83,12 @@ static void destroy_module(struct load_module *module)
     free(module);
 }
 
-/* The code of the module is no longer mapped: nothing is to be restored there. */
+/* The code of the module is no longer mapped: nothing is to be restored there, and no thread can be in its trampolines. */
 static void drop_module(struct load_process *process, struct load_module *module)
 {
     for (size_t f = 0; f < module->function.n; f++)
         for (size_t s = 0; s < module->function.at[f]->site.n; s++)
-            load_journal_remove(process, module->function.at[f]->site.at[s]);
+            load_site_release(process, module->function.at[f]->site.at[s]);
     destroy_module(module);
 }
 

@@ -79,31 +79,48 @@ static struct err *map_region(struct load_process *process, uint64_t bytes, uint
     return NULL;
 }
 
+/* A freed piece of the right size among those freed last; with `any`, any that is large enough, the rest of which stays free. */
+static bool reuse_chunk(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t size, bool any, uint64_t *va)
+{
+    for (size_t i = process->free_chunk.n; i-- > 0 && (any || i + 64 > process->free_chunk.n);) {
+        struct load_chunk *chunk = &process->free_chunk.at[i];
+        if ((any ? chunk->bytes < size : chunk->bytes != size) || !in_reach(process, chunk->va, size, start_va, end_va))
+            continue;
+        *va = chunk->va;
+        chunk->va += size;
+        chunk->bytes -= (uint32_t)size;
+        if (!chunk->bytes)
+            *chunk = process->free_chunk.at[--process->free_chunk.n];
+        return true;
+    }
+    return false;
+}
+
+static bool take_fresh(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t size, uint64_t *va)
+{
+    for (size_t i = process->region.n; i-- > 0;) {
+        struct load_region *region = &process->region.at[i];
+        if (region->bytes - region->used < size || !in_reach(process, region->va, region->bytes, start_va, end_va))
+            continue;
+        *va = region->va + region->used;
+        region->used += size;
+        return true;
+    }
+    return false;
+}
+
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
                               uint64_t *va)
 {
     size_t size = (bytes + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
-    for (size_t i = process->free_chunk.n; i-- > 0 && i + 64 > process->free_chunk.n;) {
-        struct load_chunk *chunk = &process->free_chunk.at[i];
-        if (chunk->bytes != size || !in_reach(process, chunk->va, size, start_va, end_va))
-            continue;
-        *va = chunk->va;
-        *chunk = process->free_chunk.at[--process->free_chunk.n];
+    if (reuse_chunk(process, start_va, end_va, size, false, va) || take_fresh(process, start_va, end_va, size, va) ||
+        reuse_chunk(process, start_va, end_va, size, true, va))
         return NULL;
-    }
-    for (int attempt = 0; attempt < 2; attempt++) {
-        for (size_t i = process->region.n; i-- > 0;) {
-            struct load_region *region = &process->region.at[i];
-            if (region->bytes - region->used < size || !in_reach(process, region->va, region->bytes, start_va, end_va))
-                continue;
-            *va = region->va + region->used;
-            region->used += size;
-            return NULL;
-        }
-        uint64_t wanted = size + more_to_come;
-        wanted = wanted < REGION_MIN ? REGION_MIN : wanted > REGION_MAX ? REGION_MAX : (wanted + PAGE - 1) / PAGE * PAGE;
-        ERR_TRY(map_region(process, wanted, start_va, end_va));
-    }
+    uint64_t wanted = size + more_to_come;
+    wanted = wanted < REGION_MIN ? REGION_MIN : wanted > REGION_MAX ? REGION_MAX : (wanted + PAGE - 1) / PAGE * PAGE;
+    ERR_TRY(map_region(process, wanted, start_va, end_va));
+    if (take_fresh(process, start_va, end_va, size, va))
+        return NULL;
     return err_new(ERR_PLACE, "process %d: code memory could not be had", target_pid(process->target));
 }
 

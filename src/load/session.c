@@ -52,6 +52,7 @@ struct load_session {
     int poll_fd;             /* both of them */
     VEC(struct stop) orphan; /* stops of threads that nobody knows yet: a child whose parent's stop comes later */
     int status;
+    pid_t command_pid;
     uint64_t pause_ns;
 };
 
@@ -298,6 +299,7 @@ static uint32_t counter_room(const struct load_session *session, int width)
 static struct err *add_member(struct load_session *session, struct target *target, bool is_command)
 {
     struct load_process *process;
+    session->command_pid = is_command ? target_pid(target) : session->command_pid;
     ERR_TRY(load_process_create(target, session->cache, counter_room(session, target_width(target)), &process));
     if (!is_command && load_process_pause_ns(process) > session->pause_ns)
         session->pause_ns = load_process_pause_ns(process);
@@ -330,7 +332,10 @@ struct err *load_session_start(struct load_session *session, char *const argv[])
     struct target *target;
     ERR_TRY(target_start(argv, &target));
     target_hold(target, true);
-    return add_member(session, target, true);
+    struct err *error = add_member(session, target, true);
+    if (error)
+        kill(session->command_pid, SIGKILL); /* it was started to be traced */
+    return error;
 }
 
 struct load_session *load_session_create(const struct spec *spec, size_t spec_count, load_progress_fn *progress, void *context)
@@ -470,6 +475,11 @@ size_t load_session_live(const struct load_session *session)
 int load_session_process_fd(const struct load_session *session, size_t index)
 {
     return target_pidfd(load_process_target(session->member.at[index]->process));
+}
+
+pid_t load_session_command(const struct load_session *session)
+{
+    return session->command_pid;
 }
 
 int load_session_status(const struct load_session *session)

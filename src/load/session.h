@@ -42,6 +42,8 @@ struct err *load_session_handle(struct load_session *session);
 /* Processes that still run, and for each a descriptor that becomes readable when it ends. */
 size_t load_session_live(const struct load_session *session);
 int load_session_process_fd(const struct load_session *session, size_t index);
+/* The process of the command that was started, 0 without one. */
+pid_t load_session_command(const struct load_session *session);
 /* The status of waitpid(2) of the command that was started, once it has ended; -1 before that, or without a command. */
 int load_session_status(const struct load_session *session);
 

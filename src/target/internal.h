@@ -41,6 +41,8 @@ struct err *target_gone(const struct target *target);
 unsigned long target_ptrace_options(const struct target *target);
 /* Takes a thread's registers after it has stopped and makes an interrupted system call one that is about to be made again. */
 struct err *target_thread_settle(struct target *target, struct target_thread *thread);
+/* A thread that is about to deliver a signal, or whose system call the kernel is about to settle, can not be borrowed for a remote call. */
+bool target_thread_is_borrowable(const struct target_thread *thread);
 struct err *target_thread_write_regs(struct target_thread *thread);
 /* Notes what waitpid() said about a thread that should be stopped. False when it is gone. */
 bool target_thread_note(struct target *target, struct target_thread *thread, int status);

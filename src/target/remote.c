@@ -196,14 +196,16 @@ static struct err *none_borrowable(const struct target *target)
     return err_new(ERR_SYSTEM, "process %d: every thread is about to handle a signal; try again", target->pid);
 }
 
-/* A thread that is about to deliver a signal, or whose system call the kernel is about to settle, can not be borrowed. */
+bool target_thread_is_borrowable(const struct target_thread *thread)
+{
+    return thread->stopped && !thread->signal && !thread->restart_pending;
+}
+
 static struct target_thread *borrowable(struct target *target)
 {
-    for (size_t i = 0; i < target->thread.n; i++) {
-        struct target_thread *thread = &target->thread.at[i];
-        if (thread->stopped && !thread->signal && !thread->restart_pending)
-            return thread;
-    }
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target_thread_is_borrowable(&target->thread.at[i]))
+            return &target->thread.at[i];
     return NULL;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* From the kernel's include/linux/errno.h: never seen by programs, only by tracers. */
@@ -209,7 +210,15 @@ struct err *target_stop(struct target *target)
     return target->thread.n ? NULL : target_gone(target);
 }
 
-struct err *target_stop_one(struct target *target)
+static bool can_borrow(struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target_thread_is_borrowable(&target->thread.at[i]))
+            return true;
+    return false;
+}
+
+static struct err *stop_some(struct target *target)
 {
     if (target->thread.n)
         return target_stop(target);
@@ -217,6 +226,20 @@ struct err *target_stop_one(struct target *target)
     ERR_TRY(seize_threads(target, true, &found));
     ERR_TRY(await_stops(target));
     return target->thread.n ? NULL : target_gone(target);
+}
+
+struct err *target_stop_one(struct target *target)
+{
+    enum { ATTEMPTS = 500, WAIT_NS = 2000000 };
+    /* A thread that has a signal to deliver first will have done so soon. */
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        ERR_TRY(stop_some(target));
+        if (can_borrow(target) || target->hold)
+            return NULL;
+        ERR_TRY(target_resume(target));
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
+    return err_new(ERR_SYSTEM, "process %d: is busy with signals; try again", target->pid);
 }
 
 /* ---- resuming ---- */
