@@ -163,6 +163,11 @@ static void mark_targets(struct load_flow *flow, const struct load_code *code)
         if (calls && i + 1 < flow->count)
             flow->mark[i + 1] |= LOAD_MARK_TARGET;
     }
+    /* Go's runtime starts goroutines so that they return behind the nop that goexit begins with. */
+    for (size_t i = 0; i + 1 < flow->count; i++)
+        if (flow->insn[i].kind == INSN_NOP && flow->insn[i].length == 1 && flow->mark[i] & LOAD_MARK_TARGET &&
+            symbol_file_func_at(code->file, flow->insn[i].va) && symbol_file_func_at(code->file, flow->insn[i].va)->va == flow->insn[i].va)
+            flow->mark[i + 1] |= LOAD_MARK_TARGET;
     mark_from_neighbours(flow, code);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/pidfd.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct err *target_gone(const struct target *target)
@@ -209,6 +210,21 @@ struct err *target_open_traced(pid_t pid, struct target **out)
     return NULL;
 }
 
+/* The end of a process is not told before the ends of its traced threads have been taken. */
+static void reap_threads(struct target *target)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", target->pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid > 0 && tid != target->pid)
+            waitpid(tid, NULL, __WALL | WNOHANG);
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
 void target_close(struct target *target)
 {
     if (!target)
@@ -216,6 +232,8 @@ void target_close(struct target *target)
     target->at_trap = NULL;
     target->hold = false;
     err_free(target_resume(target));
+    if (target_ended(target))
+        reap_threads(target);
     close(target->mem_fd);
     close(target->pidfd);
     VEC_FREE(&target->thread);
@@ -259,10 +277,12 @@ bool target_ended(const struct target *target)
 int target_exit_status(struct target *target)
 {
     while (!target->reaped) {
-        if (waitpid(target->pid, &target->exit_status, __WALL) < 0 && errno != EINTR)
+        reap_threads(target);
+        pid_t got = waitpid(target->pid, &target->exit_status, __WALL | WNOHANG);
+        if ((got < 0 && errno != EINTR) || (got > 0 && !WIFSTOPPED(target->exit_status)))
             target->reaped = true;
-        else if (WIFEXITED(target->exit_status) || WIFSIGNALED(target->exit_status))
-            target->reaped = true;
+        else if (got == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return target->exit_status;
 }
