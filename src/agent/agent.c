@@ -54,7 +54,6 @@ void agent_load_event(struct wire_shared *shared)
     struct {
         long seconds, nanoseconds;
     } timeout = {0, WAIT_NS};
-    __atomic_add_fetch(&shared->agent_inside, 1, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST)) {
         uint32_t event = __atomic_add_fetch(&shared->load_events, 1, __ATOMIC_SEQ_CST);
         call(NR_FUTEX, &shared->load_events, OP_WAKE, (const void *)0x7fffffff, 0);
@@ -72,7 +71,6 @@ void agent_load_event(struct wire_shared *shared)
                 __atomic_store_n(&shared->agent_off, 1, __ATOMIC_SEQ_CST);
         }
     }
-    __atomic_sub_fetch(&shared->agent_inside, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. */

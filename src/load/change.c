@@ -220,11 +220,15 @@ static struct err *build_site(struct change *change, struct load_function *funct
     site->far_island_va = 0;
     if (site->window.far_span) {
         ERR_TRY(place_far_island(process, site, module->bias, reason));
-        if (*reason != INSN_OK)
+        if (*reason != INSN_OK) {
+            load_region_free(process, site->trampoline_va, site->trampoline_bytes);
             return NULL;
-        VEC_PUSH(&trampoline->pc,
-                 (struct wire_pc){.va = site->far_island_va, .origin_va = site->window.va + module->bias, .kind = WIRE_PC_COPY});
+        }
     }
+    site->island_va = site->window.island_va ? site->window.island_va + module->bias : site->far_island_va;
+    if (site->island_va)
+        VEC_PUSH(&trampoline->pc,
+                 (struct wire_pc){.va = site->island_va, .origin_va = site->window.va + module->bias, .kind = WIRE_PC_COPY});
     load_emit_patch(&site->window, module->bias, site->trampoline_va, site->far_island_va, site->patch, site->island_patch);
     size_t available;
     memcpy(site->original, symbol_file_text(module->code->file, site->window.va, &available), site->window.length);
@@ -476,7 +480,7 @@ static bool in_removed(const struct lookup *lookup, uint64_t pc)
         return false;
     for (size_t i = 0; i < lookup->change->removed.n; i++) {
         const struct load_site *site = lookup->change->removed.at[i];
-        if (pc - site->trampoline_va < site->trampoline_bytes || pc == site->far_island_va)
+        if (pc - site->trampoline_va < site->trampoline_bytes || pc == site->island_va)
             return true;
     }
     return false;
@@ -492,7 +496,7 @@ static uint64_t copy_of(const struct lookup *lookup, const struct load_site *sit
 {
     const struct wire_pc *entry = load_shared_pcs(lookup->change->process->shared) + site->pc_first;
     for (uint32_t i = 0; i < site->pc_count; i++)
-        if (entry[i].origin_va == pc && !entry[i].sp_undo && entry[i].va != site->far_island_va &&
+        if (entry[i].origin_va == pc && !entry[i].sp_undo && entry[i].va != site->island_va &&
             (!fired || (entry[i].kind == WIRE_PC_COPY && entry[i].value)))
             return entry[i].va;
     return 0;
@@ -560,6 +564,8 @@ static void make_lookup(struct change *change, struct lookup *lookup)
     *lookup = (struct lookup){.change = change, .removed_low = UINT64_MAX};
     for (size_t i = 0; i < change->added.n; i++) {
         const struct load_window *window = &change->added.at[i]->window;
+        if (change->added.at[i]->dropped)
+            continue;
         uint64_t end_va = window->end_va > window->va + window->length ? window->end_va : window->va + window->length;
         struct wire_site entry = {.va = window->va + change->added_module.at[i]->bias, .length = (uint8_t)(end_va - window->va)};
         memcpy(entry.original, &(uint32_t){(uint32_t)i}, 4);
@@ -573,10 +579,10 @@ static void make_lookup(struct change *change, struct lookup *lookup)
         uint64_t end_va = site->trampoline_va + site->trampoline_bytes;
         lookup->removed_low = site->trampoline_va < lookup->removed_low ? site->trampoline_va : lookup->removed_low;
         lookup->removed_high = end_va > lookup->removed_high ? end_va : lookup->removed_high;
-        if (site->far_island_va && site->far_island_va < lookup->removed_low)
-            lookup->removed_low = site->far_island_va;
-        if (site->far_island_va >= lookup->removed_high)
-            lookup->removed_high = site->far_island_va + 1;
+        if (site->island_va && site->island_va < lookup->removed_low)
+            lookup->removed_low = site->island_va;
+        if (site->island_va >= lookup->removed_high)
+            lookup->removed_high = site->island_va + 1;
     }
     load_pc_map_sort(lookup->removed_pc.at, lookup->removed_pc.n);
     lookup->removed = (struct load_pc_map){lookup->removed_pc.at, lookup->removed_pc.n};

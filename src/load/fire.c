@@ -41,10 +41,14 @@ static void add_with_operand(struct steps *list, unsigned saved, unsigned red_zo
     add(list, saved, red_zone, flags, length + operand_length, bytes);
 }
 
+/* Asked once: in a virtual machine cpuid is dear. */
 static bool has_rdpid(void)
 {
+    static int answer = -1;
     unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> 22 & 1;
+    if (answer < 0)
+        answer = __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> 22 & 1;
+    return answer;
 }
 
 /* The processor's number into ecx: rdpid, or on processors without it the limit of the segment that the kernel keeps it in. */

@@ -9,6 +9,7 @@ struct load_site {
     struct load_window window;
     uint64_t trampoline_va;
     uint64_t far_island_va; /* 0: none */
+    uint64_t island_va;     /* of either kind, 0: none */
     uint32_t trampoline_bytes;
     uint32_t journal, island_journal; /* slots; island_journal only of LOAD_ISLAND */
     uint32_t pc_first, pc_count;      /* slots */
@@ -98,6 +99,8 @@ void load_far_free(struct load_process *process, uint64_t island_va);
 void load_traps_collect(struct load_process *process, struct load_site *const *also, size_t also_count);
 /* Holds on to the process while there are traps, lets go of it at the next resume when there are none. */
 struct err *load_traps_keep(struct load_process *process);
+/* Takes over the children that the kernel attached us to. */
+void load_traps_adopt(struct load_process *process);
 
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
@@ -108,6 +111,8 @@ struct load_pc_map {
     struct wire_pc *pc; /* sorted by va */
     size_t count;
 };
+/* Whether `va` is exactly a boundary in the map. */
+bool load_pc_map_has(const struct load_pc_map *map, uint64_t va);
 void load_pc_map_sort(struct wire_pc *pc, size_t count);
 enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
 /* Registers as far as moving needs them. */

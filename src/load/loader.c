@@ -45,15 +45,15 @@ bool load_process_loader_request(struct load_process *process, struct load_reque
     return true;
 }
 
-bool load_process_load_event(const struct load_process *process)
+bool load_process_load_event(const struct load_process *process, uint32_t *event)
 {
-    return __atomic_load_n(&process->shared->load_events, __ATOMIC_ACQUIRE) != process->shared->load_answers;
+    *event = __atomic_load_n(&process->shared->load_events, __ATOMIC_ACQUIRE);
+    return *event != __atomic_load_n(&process->shared->load_answers, __ATOMIC_ACQUIRE);
 }
 
-void load_process_answer(struct load_process *process)
+void load_process_answer(struct load_process *process, uint32_t event)
 {
-    uint32_t events = __atomic_load_n(&process->shared->load_events, __ATOMIC_ACQUIRE);
-    __atomic_store_n(&process->shared->load_answers, events, __ATOMIC_RELEASE);
+    __atomic_store_n(&process->shared->load_answers, event, __ATOMIC_RELEASE);
     syscall(SYS_futex, &process->shared->load_answers, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 

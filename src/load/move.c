@@ -41,6 +41,12 @@ static const struct wire_pc *find_pc(const struct load_pc_map *map, uint64_t va)
     return low ? &map->pc[low - 1] : NULL;
 }
 
+bool load_pc_map_has(const struct load_pc_map *map, uint64_t va)
+{
+    const struct wire_pc *entry = find_pc(map, va);
+    return entry && entry->va == va;
+}
+
 /* Between the halves of a 32-bit process's counter: `lock adcl $0,disp32(%ecx)` would be next, so do it here. */
 static void add_carry(struct target *target, uint64_t pc, const struct fire_regs *regs)
 {
@@ -98,7 +104,7 @@ struct context_layout {
 };
 static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33};
 static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23};
-enum { CONTEXT_BEFORE = 16, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
+enum { CONTEXT_BEFORE = 7, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
 
 struct visitor {
     struct target *target;
@@ -164,6 +170,8 @@ static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buf
 static void visit_thread(struct visitor *visitor, struct target_thread *thread)
 {
     struct user_regs_struct *regs = &thread->regs;
+    if (visitor->is_ours(visitor->context, regs->rip))
+        target_thread_restart_here(visitor->target, thread);
     struct load_move_regs move = {.pc = regs->rip, .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
     visitor->stack[0] = regs->rsp;
     visitor->stack_count = 1;

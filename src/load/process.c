@@ -148,7 +148,11 @@ struct err *load_process_refresh(struct load_process *process)
         else
             drop_module(process, process->module.at[i]);
     }
-    process->module.n = kept;
+    if (kept != process->module.n) {
+        process->module.n = kept;
+        if (process->trap.n)
+            load_traps_collect(process, NULL, 0);
+    }
     return NULL;
 }
 
@@ -311,7 +315,7 @@ struct err *load_process_detach(struct load_process *process)
     if (process->shared && process->shared->shared_va && !process->detached) {
         process->detached = true;
         error = revert_one(process, process->target);
-        for (size_t i = 0; i < process->child.n; i++) {
+        for (size_t i = 0; load_traps_adopt(process), i < process->child.n; i++) {
             struct err *child_error = revert_one(process, process->child.at[i]);
             if (!error)
                 error = child_error;

@@ -78,8 +78,9 @@ bool load_process_handle_stop(struct load_process *process, pid_t tid, int statu
 /* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, and the thread
  * that loads waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */
 bool load_process_loader_request(struct load_process *process, struct load_request *out);
-bool load_process_load_event(const struct load_process *process);
-void load_process_answer(struct load_process *process);
+/* *event is what to answer once it has been dealt with. */
+bool load_process_load_event(const struct load_process *process, uint32_t *event);
+void load_process_answer(struct load_process *process, uint32_t event);
 /* The futex in shared memory that changes with each event. */
 uint32_t *load_process_event_word(struct load_process *process);
 void load_process_beat(struct load_process *process);

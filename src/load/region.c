@@ -49,7 +49,7 @@ struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64
     struct wire_shared *shared = process->shared;
     if (shared->region_count == shared->region_room)
         return err_new(ERR_PLACE, "process %d: too many pieces of code memory", target_pid(target));
-    bool was_running = target_thread_count(target) == 0;
+    bool was_running = target_is_running(target);
     ERR_TRY(target_stop_one(target));
     load_shared_regions(shared)[shared->region_count] = (struct wire_region){va, bytes};
     shared->region_count++;

@@ -95,7 +95,7 @@ static bool is_ours(void *context, uint64_t pc)
     for (uint32_t i = 0; i < revert->shared.region_count; i++)
         if (pc - revert->region[i].va < revert->region[i].bytes)
             return true;
-    return false;
+    return load_pc_map_has(&revert->map, pc); /* an island in padding of the program */
 }
 
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
@@ -145,10 +145,7 @@ static struct err *try_revert(struct revert *revert, bool *done)
     revert->still_inside = 0;
     ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
-    uint32_t inside = 0;
-    if (revert->shared.magic)
-        ERR_TRY(target_read(revert->target, revert->shared.shared_va + offsetof(struct wire_shared, agent_inside), &inside, sizeof inside));
-    *done = !revert->still_inside && !inside;
+    *done = !revert->still_inside;
     if (*done && revert->shared.magic && revert->shared.trap_handler_va)
         ERR_TRY(target_clear_trap_handler(revert->target, revert->shared.trap_handler_va));
     return *done ? unmap(revert) : NULL;
@@ -167,7 +164,7 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
     }
     for (int attempt = 0; !error && !done; attempt++) {
         error = try_revert(&revert, &done);
-        err_free(target_keep(target, NULL, NULL));
+        target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
         if (!error)
             error = resume;

@@ -31,7 +31,8 @@ struct member {
     struct load_session *session;
     struct load_process *process;
     VEC(struct row_counter) counter;
-    VEC(uint32_t) row_module; /* by row: the module (its number in order of resolution, from 1) that last got a counter for it */
+    VEC(uint32_t) row_module;  /* by row: the module (its number in order of resolution, from 1) that last got a counter for it */
+    VEC(uint32_t) row_counter; /* by row: its counter, once row_module says that there is one */
     uint32_t modules_resolved;
     pthread_t watcher;
     bool watched, stop_watching, is_command;
@@ -136,13 +137,20 @@ static struct err *add_trace_point(struct load_session *session, struct member *
         session->row.at[row].reason = point->refusal;
         return NULL;
     }
-    while (member->row_module.n <= row)
+    while (member->row_module.n <= row) {
         VEC_PUSH(&member->row_module, 0);
+        VEC_PUSH(&member->row_counter, 0);
+    }
     if (member->row_module.at[row] == member->modules_resolved)
         return NULL; /* another specification has it already */
+    /* A library that is loaded again goes on with the counter it had. */
+    if (!member->row_module.at[row]) {
+        ERR_TRY(load_process_new_counter(member->process, &counter));
+        VEC_PUSH(&member->counter, (struct row_counter){row, counter});
+        member->row_counter.at[row] = counter;
+    }
+    counter = member->row_counter.at[row];
     member->row_module.at[row] = member->modules_resolved;
-    ERR_TRY(load_process_new_counter(member->process, &counter));
-    VEC_PUSH(&member->counter, (struct row_counter){row, counter});
     for (uint32_t i = 0; i < point->place_count; i++) {
         const struct load_place *place = &resolved->place.at[point->first_place + i];
         VEC_PUSH(out, (struct load_request){.module = module,
@@ -245,9 +253,9 @@ static void *watch(void *context)
     struct member *member = context;
     uint32_t *word = load_process_event_word(member->process);
     while (!__atomic_load_n(&member->stop_watching, __ATOMIC_ACQUIRE)) {
-        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        uint32_t seen;
         load_process_beat(member->process);
-        if (load_process_load_event(member->process)) {
+        if (load_process_load_event(member->process, &seen)) {
             eventfd_write(member->session->event_fd, 1);
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
             continue;
@@ -283,6 +291,7 @@ static struct err *detach_member(struct member *member)
     load_process_destroy(member->process);
     VEC_FREE(&member->counter);
     VEC_FREE(&member->row_module);
+    VEC_FREE(&member->row_counter);
     free(member);
     return error;
 }
@@ -431,10 +440,11 @@ static void handle_stops(struct load_session *session)
 
 static struct err *handle_member(struct load_session *session, struct member *member)
 {
-    if (!load_process_load_event(member->process))
+    uint32_t event;
+    if (!load_process_load_event(member->process, &event))
         return NULL;
     struct err *error = sync_process(session, member, false);
-    load_process_answer(member->process);
+    load_process_answer(member->process, event);
     return error;
 }
 

@@ -47,10 +47,31 @@ static struct err *install_handler(struct load_process *process)
     return target_set_trap_handler(process->target, shared->trap_handler_va, process->agent_va + WIRE_AGENT_RESTORER);
 }
 
+static void adopt_children(struct load_process *process, struct target *target)
+{
+    for (struct target *child; (child = target_next_child(target));)
+        VEC_PUSH(&process->child, child);
+}
+
+static void serve_children(void *context)
+{
+    struct load_process *process = context;
+    adopt_children(process, process->target);
+    for (size_t i = 0; i < process->child.n; i++)
+        target_serve(process->child.at[i]);
+}
+
 struct err *load_traps_keep(struct load_process *process)
 {
-    ERR_TRY(target_keep(process->target, process->trap.n ? at_trap : NULL, process));
+    target_keep(process->target, process->trap.n ? at_trap : NULL, serve_children, process);
     return install_handler(process);
+}
+
+void load_traps_adopt(struct load_process *process)
+{
+    adopt_children(process, process->target);
+    for (size_t i = 0; i < process->child.n; i++)
+        adopt_children(process, process->child.at[i]);
 }
 
 static void drop_child(struct load_process *process, size_t index)
@@ -64,13 +85,15 @@ bool load_process_handle_stop(struct load_process *process, pid_t tid, int statu
     bool taken = target_handle_stop(process->target, tid, status);
     for (size_t i = 0; i < process->child.n && !taken; i++)
         taken = target_handle_stop(process->child.at[i], tid, status);
-    for (struct target *child; (child = target_next_child(process->target));)
-        VEC_PUSH(&process->child, child);
-    for (size_t i = 0; i < process->child.n; i++)
-        for (struct target *child; (child = target_next_child(process->child.at[i]));)
-            VEC_PUSH(&process->child, child);
+    load_traps_adopt(process);
     for (size_t i = process->child.n; i-- > 0;)
-        if (target_executed(process->child.at[i]) || target_ended(process->child.at[i]))
+        if (target_executed(process->child.at[i]) || (target_pid(process->child.at[i]) == tid && target_ended(process->child.at[i])))
             drop_child(process, i);
+    if (process->trap.n && target_executed(process->target)) {
+        /* Another program, without our probes: let it run alone. */
+        process->trap.n = 0;
+        target_keep(process->target, NULL, NULL, NULL);
+        err_free(target_resume(process->target));
+    }
     return taken;
 }

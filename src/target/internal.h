@@ -21,14 +21,15 @@ struct target {
     bool is_child;           /* started by us: its status can be waited for */
     bool reaped;             /* is_child: `exit_status` is valid */
     target_trap_fn *at_trap; /* see target_keep() */
+    target_serve_fn *serve;
     void *trap_context;
     VEC(pid_t) forked; /* children that target_next_child() has not given out */
     bool executed;
     uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
     bool has_trap_action;
-    bool hold;            /* see target_hold() */
-    bool seccomp;         /* has a filter */
-    bool seccomp_suspend; /* ... which we may suspend while we hold it */
+    bool hold;    /* see target_hold() */
+    bool seccomp; /* has a filter */
+
     int exit_status;
     VEC(struct target_thread) thread;
     struct remote_stub stub;
@@ -41,9 +42,11 @@ struct err *target_gone(const struct target *target);
 unsigned long target_ptrace_options(const struct target *target);
 /* Takes a thread's registers after it has stopped and makes an interrupted system call one that is about to be made again. */
 struct err *target_thread_settle(struct target *target, struct target_thread *thread);
-/* A thread that is about to deliver a signal, or whose system call the kernel is about to settle, can not be borrowed for a remote call. */
-bool target_thread_is_borrowable(const struct target_thread *thread);
+/* A thread that is about to deliver a signal, or whose system call that signal ends, can not be borrowed for a remote call. */
+bool target_thread_is_borrowable(struct target *target, struct target_thread *thread);
 struct err *target_thread_write_regs(struct target_thread *thread);
+/* Lets a kept thread go on. */
+void target_thread_continue(struct target_thread *thread);
 /* Notes what waitpid() said about a thread that should be stopped. False when it is gone. */
 bool target_thread_note(struct target *target, struct target_thread *thread, int status);
 /* A thread stopped by SIGTRAP: when it stands behind one of our traps, sends it on and forgets the signal. */

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,8 +184,7 @@ struct err *target_open_traced(pid_t pid, struct target **out)
     int width = 0;
     ERR_TRY(read_width(pid, &width));
     bool seccomp = has_seccomp(pid);
-    bool suspend = seccomp && may_suspend_seccomp();
-    if (seccomp && !suspend)
+    if (seccomp && !may_suspend_seccomp())
         return err_new(ERR_REFUSED,
                        "process %d: has a seccomp filter that might kill it when it maps our code; run as a user with CAP_SYS_ADMIN, which "
                        "may suspend the filter meanwhile",
@@ -205,7 +205,6 @@ struct err *target_open_traced(pid_t pid, struct target **out)
     target->mem_fd = mem_fd;
     target->pidfd = pidfd;
     target->seccomp = seccomp;
-    target->seccomp_suspend = suspend;
     *out = target;
     return NULL;
 }
@@ -266,12 +265,11 @@ void target_hold(struct target *target, bool on)
     target->hold = on;
 }
 
+/* A process whose first thread has ended lives on while others do; the descriptor tells when the last has gone. */
 bool target_ended(const struct target *target)
 {
-    if (target->reaped)
-        return true;
-    char value[64];
-    return !target_status_field(target->pid, target->pid, "State", value, sizeof value) || value[0] == 'Z' || value[0] == 'X';
+    struct pollfd ready = {.fd = target->pidfd, .events = POLLIN};
+    return target->reaped || poll(&ready, 1, 0) > 0;
 }
 
 int target_exit_status(struct target *target)

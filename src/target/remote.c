@@ -85,10 +85,10 @@ static struct err *place_stub(struct target *target)
     }
     target_maps_deinit(&maps);
     if (!va) {
-        /* The program's own entry is run once, at its start; later nothing comes back to it. */
+        /* The program's own entry is run once, at its start; later nothing comes back to it. A process that is held has not started. */
         va = target_auxv(target, AT_ENTRY);
         uint64_t pc = target->thread.at[0].regs.rip;
-        if (!va || (pc >= va && pc < va + sizeof stub->original) || pc == target_auxv(target, AT_BASE))
+        if (!va || (pc >= va && pc < va + sizeof stub->original) || target->hold)
             return err_new(ERR_REFUSED, "process %d: no room in its code for a system call stub", target->pid);
     }
     ERR_TRY(target_read(target, va, stub->original, sizeof stub->original));
@@ -169,7 +169,7 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
         if (WSTOPSIG(status) == (SIGTRAP | 0x80) && status >> 16 == 0)
             return NULL;
         if (status >> 16 == 0)
-            return err_new(ERR_SYSTEM, "thread %d: unexpected signal %d in a remote call", thread->tid, WSTOPSIG(status));
+            thread->signal = WSTOPSIG(status); /* SIGSTOP can not be blocked: it is passed on when the thread goes on */
     }
 }
 
@@ -181,7 +181,9 @@ static struct err *call_with_frame(struct target *target, struct target_thread *
     regs.rip = target->stub.va;
     regs.rsp = frame_va;
     regs.eflags &= ~0x100ull; /* no single step of the program's own in our code */
-    if (ptrace(PTRACE_SETREGS, thread->tid, 0, &regs))
+    /* The stub puts the mask back, so the thread must be in it before the mask changes. */
+    uint64_t full = ~0ull;
+    if (ptrace(PTRACE_SETREGS, thread->tid, 0, &regs) || ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
         return target_gone(target);
     ERR_TRY(run_to_syscall_stop(target, thread));
     ERR_TRY(run_to_syscall_stop(target, thread));
@@ -196,15 +198,15 @@ static struct err *none_borrowable(const struct target *target)
     return err_new(ERR_SYSTEM, "process %d: every thread is about to handle a signal; try again", target->pid);
 }
 
-bool target_thread_is_borrowable(const struct target_thread *thread)
+bool target_thread_is_borrowable(struct target *target, struct target_thread *thread)
 {
-    return thread->stopped && !thread->signal && !thread->restart_pending;
+    return thread->stopped && !thread->signal && target_thread_restart_here(target, thread);
 }
 
 static struct target_thread *borrowable(struct target *target)
 {
     for (size_t i = 0; i < target->thread.n; i++)
-        if (target_thread_is_borrowable(&target->thread.at[i]))
+        if (target_thread_is_borrowable(target, &target->thread.at[i]))
             return &target->thread.at[i];
     return NULL;
 }
@@ -219,6 +221,19 @@ struct err *target_remote_buffer(struct target *target, uint64_t *va)
     return NULL;
 }
 
+/* A filter could kill the thread for our system call. It is suspended for that alone: the program's own calls stay filtered. */
+static struct err *suspend_seccomp(struct target *target, struct target_thread *thread, bool on)
+{
+    char value[16];
+    if (!target_status_field(target->pid, thread->tid, "Seccomp", value, sizeof value) || value[0] == '0')
+        return NULL;
+    unsigned long options = target_ptrace_options(target) | (on ? PTRACE_O_SUSPEND_SECCOMP : 0);
+    if (!ptrace(PTRACE_SETOPTIONS, thread->tid, 0, options) || !on)
+        return NULL;
+    return err_new(ERR_REFUSED, "process %d: has a seccomp filter that might kill it for our system calls, and we may not suspend it",
+                   target->pid);
+}
+
 struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result)
 {
     struct target_thread *thread = borrowable(target);
@@ -226,20 +241,20 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
         return none_borrowable(target);
     if (!target->stub.va)
         ERR_TRY(place_stub(target));
-    uint64_t mask, full = ~0ull, frame_va = 0;
+    uint64_t mask, frame_va = 0;
+    ERR_TRY(suspend_seccomp(target, thread, true));
     if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
     ERR_TRY(write_frame(target, &thread->regs, mask, &frame_va));
-    if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
-        return target_gone(target);
     struct err *error = call_with_frame(target, thread, number, args, frame_va, result);
     /* The thread is no longer in the system call it was stopped in, so the kernel would not restart it: the registers that
      * target_thread_settle() made say where it goes on. */
     thread->regs.orig_rax = (uint64_t)-1;
     thread->regs_changed = true;
-    struct err *back = thread->stopped ? target_thread_write_regs(thread) : NULL;
     ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask);
+    struct err *back = thread->stopped ? target_thread_write_regs(thread) : NULL;
     thread->regs_changed = true;
+    err_free(suspend_seccomp(target, thread, false));
     if (!error)
         return back;
     err_free(back);

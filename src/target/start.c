@@ -110,7 +110,7 @@ struct err *target_start(char *const argv[], struct target **out)
         return error;
     }
     target->is_child = true;
-    VEC_PUSH(&target->thread, (struct target_thread){.tid = child, .seized = true, .stopped = true});
+    VEC_PUSH(&target->thread, (struct target_thread){.tid = child, .stopped = true});
     error = target_thread_settle(target, &target->thread.at[0]);
     if (error)
         target_close(target);

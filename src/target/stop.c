@@ -1,13 +1,14 @@
 /* Stopping and resuming threads.
  *
- * SEIZE + INTERRUPT stops a thread wherever it is. In a blocking system call the kernel ends the call early; most calls are then made again
- * by the kernel, some (epoll_wait, semtimedop, sigtimedwait, sockets with a timeout ...) return EINTR instead. Both are settled here in one
- * way: the registers are set to just before the call, so that it is made again. With a signal pending the kernel's own decision stands,
- * because then the call ends as it would have ended natively. */
+ * SEIZE + INTERRUPT stops a thread wherever it is. In a blocking system call the kernel ends the call early. Most calls the kernel itself
+ * makes again when the thread goes on; only if the thread is borrowed or moved meanwhile, its registers are set to just before the call.
+ * Some calls (epoll_wait, semtimedop, sigtimedwait, sockets with a timeout ...) return EINTR instead: those are made again here. With a
+ * signal pending the kernel's decision stands, because then the call ends as it would have ended natively. */
 #include "target/internal.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,6 @@ enum { NR64_RESTART = 219, NR32_RESTART = 0, NR64_CLOSE = 3, NR32_CLOSE = 6 };
 unsigned long target_ptrace_options(const struct target *target)
 {
     unsigned long options = PTRACE_O_TRACESYSGOOD;
-    if (target->seccomp_suspend)
-        options |= PTRACE_O_SUSPEND_SECCOMP;
     if (target->at_trap)
         options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
     return options;
@@ -50,7 +49,7 @@ struct err *target_thread_settle(struct target *target, struct target_thread *th
     if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->regs))
         return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: read registers", thread->tid);
     thread->regs_changed = false;
-    thread->restart_pending = false;
+    thread->restart_pending = thread->interrupted = false;
     if (thread->signal == SIGTRAP && target->at_trap)
         return target_thread_take_trap(target, thread);
     struct user_regs_struct *regs = &thread->regs;
@@ -62,20 +61,26 @@ struct err *target_thread_settle(struct target *target, struct target_thread *th
     bool restarts = result == -KERNEL_ERESTARTSYS || result == -KERNEL_ERESTARTNOINTR || result == -KERNEL_ERESTARTNOHAND ||
                     result == -KERNEL_ERESTART_RESTARTBLOCK;
     /* close() has closed whatever it answers; making it again would close someone else's descriptor. */
-    bool interrupted = result == -EINTR && number != (wide ? NR64_CLOSE : NR32_CLOSE);
-    if (!restarts && !interrupted)
-        return NULL;
-    if (thread->signal || has_pending_signal(target, thread->tid)) {
-        thread->restart_pending = restarts;
-        return NULL;
-    }
-    if (result == -KERNEL_ERESTART_RESTARTBLOCK)
-        number = wide ? NR64_RESTART : NR32_RESTART;
-    regs->rax = (uint64_t)number;
+    thread->interrupted = result == -EINTR && number != (wide ? NR64_CLOSE : NR32_CLOSE);
+    thread->restart_pending = restarts;
+    return NULL;
+}
+
+bool target_thread_restart_here(struct target *target, struct target_thread *thread)
+{
+    if (!thread->restart_pending && !thread->interrupted)
+        return true;
+    if (thread->signal || has_pending_signal(target, thread->tid))
+        return false;
+    struct user_regs_struct *regs = &thread->regs;
+    bool wide = target->width == 64;
+    int64_t result = wide ? (int64_t)regs->rax : (int32_t)regs->rax;
+    regs->rax = result != -KERNEL_ERESTART_RESTARTBLOCK ? regs->orig_rax : wide ? NR64_RESTART : NR32_RESTART;
     regs->rip -= 2;
     regs->orig_rax = (uint64_t)-1;
     thread->regs_changed = true;
-    return NULL;
+    thread->restart_pending = thread->interrupted = false;
+    return true;
 }
 
 struct err *target_thread_write_regs(struct target_thread *thread)
@@ -119,6 +124,7 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
     if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child))
         VEC_PUSH(&target->forked, (pid_t)child);
     target->executed |= event == PTRACE_EVENT_EXEC;
+    thread->group_stop = event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
     return true;
 }
 
@@ -129,7 +135,7 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
         if (errno == EPERM && target->at_trap && target_status_field(target->pid, tid, "TracerPid", tracer, sizeof tracer) &&
             atoi(tracer) == getpid()) {
             /* Started by a thread that we keep: the kernel has attached us already, and it stops by itself. */
-            VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
+            VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
             return true;
         }
         if (errno == EPERM && tid == target->pid && !target_ended(target))
@@ -137,8 +143,34 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
         return false; /* another thread that can not be seized is ending */
     }
     ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-    VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
+    VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
     return true;
+}
+
+/* A thread that has met a trap but was stopped before the kernel could tell: the signal must come first. */
+static bool has_trap_to_tell(struct target *target, const struct target_thread *thread)
+{
+    char value[32];
+    return target->at_trap && !thread->signal && target->at_trap(target->trap_context, thread->regs.rip - 1) &&
+           target_status_field(target->pid, thread->tid, "SigPnd", value, sizeof value) && strtoull(value, NULL, 16) >> (SIGTRAP - 1) & 1;
+}
+
+/* Waits for one thread. A thread that waits for its vfork child stops only when the child has gone on, so others are served meanwhile. */
+static struct err *await_stop(struct target *target, pid_t tid, int *status, pid_t *got)
+{
+    enum { QUICK = 200, SLOW = 100000, WAIT_NS = 100000 };
+    for (int attempt = 0; attempt < SLOW; attempt++) {
+        *got = waitpid(tid, status, __WALL | WNOHANG);
+        if (*got != 0 && !(*got < 0 && errno == EINTR))
+            return NULL;
+        if (attempt < QUICK)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+        if (attempt > QUICK && target->serve)
+            target->serve(target->trap_context);
+    }
+    return err_new(ERR_SYSTEM, "process %d: thread %d does not stop (it may wait for a child it vforked)", target->pid, tid);
 }
 
 /* Waits until every seized thread is stopped; threads that end are forgotten. */
@@ -147,13 +179,13 @@ static struct err *await_stops(struct target *target)
     for (size_t i = 0; i < target->thread.n;) {
         struct target_thread *thread = &target->thread.at[i];
         int status;
+        pid_t got;
         if (thread->stopped) {
             i++;
             continue;
         }
-        pid_t got = waitpid(thread->tid, &status, __WALL);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ERR_TRY(await_stop(target, thread->tid, &status, &got));
+        thread = &target->thread.at[i];
         if (got < 0 || !target_thread_note(target, thread, status)) {
             forget_thread(target, thread);
             continue;
@@ -166,7 +198,10 @@ static struct err *await_stops(struct target *target)
         }
         if (error)
             return error;
-        i++;
+        if (has_trap_to_tell(target, thread))
+            target_thread_continue(thread);
+        else
+            i++;
     }
     return NULL;
 }
@@ -213,7 +248,7 @@ struct err *target_stop(struct target *target)
 static bool can_borrow(struct target *target)
 {
     for (size_t i = 0; i < target->thread.n; i++)
-        if (target_thread_is_borrowable(&target->thread.at[i]))
+        if (target_thread_is_borrowable(target, &target->thread.at[i]))
             return true;
     return false;
 }
@@ -242,6 +277,14 @@ struct err *target_stop_one(struct target *target)
     return err_new(ERR_SYSTEM, "process %d: is busy with signals; try again", target->pid);
 }
 
+bool target_is_running(const struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (!target->thread.at[i].stopped)
+            return true;
+    return target->thread.n == 0;
+}
+
 /* ---- resuming ---- */
 
 struct err *target_write_regs(struct target *target)
@@ -250,6 +293,15 @@ struct err *target_write_regs(struct target *target)
         if (target->thread.at[i].stopped)
             ERR_TRY(target_thread_write_regs(&target->thread.at[i]));
     return NULL;
+}
+
+/* A kept thread of a process that job control has stopped stays stopped, but hears of SIGCONT. */
+void target_thread_continue(struct target_thread *thread)
+{
+    if (!thread->group_stop || ptrace(PTRACE_LISTEN, thread->tid, 0, 0))
+        ptrace(PTRACE_CONT, thread->tid, 0, (long)thread->signal);
+    thread->signal = 0;
+    thread->stopped = thread->group_stop = false;
 }
 
 struct err *target_resume(struct target *target)
@@ -269,12 +321,17 @@ struct err *target_resume(struct target *target)
                 continue;
             err_free(target_thread_settle(target, thread));
         }
+        if (thread->interrupted) /* as late as can be: a signal that has come meanwhile ends the call */
+            target_thread_restart_here(target, thread);
         struct err *error = target_thread_write_regs(thread);
         if (error && !first && error->code != ERR_NO_PROCESS)
             first = error;
         else
             err_free(error);
-        ptrace(target->at_trap ? PTRACE_CONT : PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
+        if (target->at_trap)
+            target_thread_continue(thread);
+        else
+            ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
         thread->signal = 0;
         thread->stopped = false;
     }

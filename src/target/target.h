@@ -26,12 +26,13 @@ struct target;
 /* One thread of a stopped target. */
 struct target_thread {
     pid_t tid;
-    int signal;                   /* a signal that is being delivered and must be passed on when the thread goes on, else 0 */
-    bool seized;                  /* held by ptrace */
-    bool stopped;                 /* stopped now; `regs` are valid */
-    bool regs_changed;            /* set by whoever changes `regs`; written back before the thread goes on */
-    bool restart_pending;         /* in a system call that the kernel itself will restart or end, because a signal is pending */
-    struct user_regs_struct regs; /* as if between two instructions: interrupted system calls are about to be made again */
+    int signal;           /* a signal that is being delivered and must be passed on when the thread goes on, else 0 */
+    bool stopped;         /* stopped now; `regs` are valid */
+    bool regs_changed;    /* set by whoever changes `regs`; written back before the thread goes on */
+    bool restart_pending; /* in a system call that the kernel will restart (taking 2 from the pc) or end when the thread goes on */
+    bool interrupted;     /* in a system call that our stop has ended with EINTR; it is made again when the thread goes on */
+    bool group_stop;      /* stopped by job control */
+    struct user_regs_struct regs;
 };
 
 /* A mapping of the target. */
@@ -82,7 +83,11 @@ struct err *target_open_fd(struct target *target, int remote_fd, int *fd);
 /* A value of the auxiliary vector, 0 when absent. */
 uint64_t target_auxv(struct target *target, unsigned type);
 
-/* Stops every thread, or only one that can make remote calls. Already stopped threads stay so. */
+/* If the thread is in a system call that the kernel would restart, sets its registers to just before it. False when a pending signal
+ * forbids. */
+bool target_thread_restart_here(struct target *target, struct target_thread *thread);
+
+/* Stops every thread, or (of a target that is not kept) only one that can make remote calls. Already stopped threads stay so. */
 struct err *target_stop(struct target *target);
 struct err *target_stop_one(struct target *target);
 /* Writes changed registers now; the threads stay stopped. */
@@ -96,7 +101,11 @@ void target_hold(struct target *target, bool on);
  * instruction at `va` for which `at_trap` returns an address goes on there; other stops are the program's own business and are passed on.
  * The signal mask and the action that the kernel takes away from a thread which blocks SIGTRAP are put back. */
 typedef uint64_t target_trap_fn(void *context, uint64_t va);
-struct err *target_keep(struct target *target, target_trap_fn *at_trap, void *context); /* at_trap NULL: no longer */
+typedef void target_serve_fn(void *context);
+/* `serve` is called while a stop takes long, to deal with stops of the target's children. at_trap NULL: no longer. */
+void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn *serve, void *context);
+/* A child's own stops, when its parent is being waited for. */
+void target_serve(struct target *target);
 /* Makes `handler_va` the process's action for SIGTRAP if it has none, and takes it back if it is still there. */
 struct err *target_set_trap_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va);
 struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va);
@@ -109,6 +118,8 @@ struct target *target_next_child(struct target *target);
 /* The process executed another program since it was opened; nothing of ours is in it any more. */
 bool target_executed(const struct target *target);
 
+/* Whether some thread runs, as far as we know. */
+bool target_is_running(const struct target *target);
 size_t target_thread_count(const struct target *target);
 struct target_thread *target_thread(struct target *target, size_t index);
 

@@ -53,9 +53,7 @@ static void make_action(struct target *target, uint64_t handler_va, uint64_t fla
 /* Calls `work` with a thread stopped, whether or not one was. */
 static struct err *with_thread(struct target *target, struct err *(*work)(struct target *, uint64_t, uint64_t), uint64_t a, uint64_t b)
 {
-    bool running = target->thread.n == 0;
-    for (size_t i = 0; i < target->thread.n; i++)
-        running |= !target->thread.at[i].stopped;
+    bool running = target_is_running(target);
     ERR_TRY(target_stop_one(target));
     struct err *error = work(target, a, b);
     struct err *resume = running ? target_resume(target) : NULL;
@@ -96,14 +94,14 @@ struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va
     return with_thread(target, clear_handler, handler_va, 0);
 }
 
-struct err *target_keep(struct target *target, target_trap_fn *at_trap, void *context)
+void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn *serve, void *context)
 {
     target->at_trap = at_trap;
+    target->serve = serve;
     target->trap_context = context;
     for (size_t i = 0; i < target->thread.n; i++)
         if (target->thread.at[i].stopped)
             ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
-    return NULL;
 }
 
 /* ---- one stop ---- */
@@ -150,18 +148,8 @@ static struct target_thread *thread_of(struct target *target, pid_t tid)
     char group[16];
     if (tid != target->pid && (!target_status_field(tid, tid, "Tgid", group, sizeof group) || atoi(group) != target->pid))
         return NULL;
-    VEC_PUSH(&target->thread, (struct target_thread){.tid = tid, .seized = true});
+    VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
     return &target->thread.at[target->thread.n - 1];
-}
-
-static void let_go_on(struct target *target, struct target_thread *thread, int status)
-{
-    bool group_stop = status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
-    err_free(target_thread_write_regs(thread));
-    ptrace(group_stop ? PTRACE_LISTEN : PTRACE_CONT, thread->tid, 0, group_stop ? 0L : (long)thread->signal);
-    thread->signal = 0;
-    thread->stopped = false;
-    (void)target;
 }
 
 bool target_handle_stop(struct target *target, pid_t tid, int status)
@@ -169,17 +157,27 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
     struct target_thread *thread = thread_of(target, tid);
     if (!thread)
         return false;
-    struct err *error = NULL;
-    if (!target_thread_note(target, thread, status) || (error = target_thread_settle(target, thread))) {
-        err_free(error);
+    if (!target_thread_note(target, thread, status)) {
         size_t index = (size_t)(thread - target->thread.at);
         memmove(thread, thread + 1, (target->thread.n - index - 1) * sizeof *thread);
         target->thread.n--;
         return true;
     }
+    err_free(target_thread_settle(target, thread));
     err_free(target_remote_end(target));
-    let_go_on(target, thread, status);
+    err_free(target_thread_write_regs(thread));
+    target_thread_continue(thread);
     return true;
+}
+
+void target_serve(struct target *target)
+{
+    for (size_t i = target->thread.n; i-- > 0;) {
+        int status;
+        pid_t tid = target->thread.at[i].tid;
+        if (waitpid(tid, &status, __WALL | WNOHANG) == tid)
+            target_handle_stop(target, tid, status);
+    }
 }
 
 struct target *target_next_child(struct target *target)
@@ -192,13 +190,16 @@ struct target *target_next_child(struct target *target)
         struct err *error = target_open_traced(pid, &child);
         if (error) {
             err_free(error);
+            if (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status))
+                ptrace(PTRACE_DETACH, pid, 0, 0);
             continue;
         }
         child->at_trap = target->at_trap;
+        child->serve = target->serve;
         child->trap_context = target->trap_context;
         memcpy(child->trap_action, target->trap_action, sizeof child->trap_action);
         child->has_trap_action = target->has_trap_action;
-        VEC_PUSH(&child->thread, (struct target_thread){.tid = pid, .seized = true});
+        VEC_PUSH(&child->thread, (struct target_thread){.tid = pid});
         if (waitpid(pid, &status, __WALL | WNOHANG) == pid)
             target_handle_stop(child, pid, status);
         return child;

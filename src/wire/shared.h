@@ -48,8 +48,8 @@ struct wire_shared {
     uint32_t load_events;  /* futex: libraries came or went this often; written by the agent */
     uint32_t load_answers; /* futex: ... and the controller has dealt with this many */
     uint32_t heartbeat;    /* grows while the controller lives */
-    uint32_t agent_inside; /* threads in the agent's code now */
-    uint32_t agent_off;    /* set by the controller (detaching) or the agent (controller gone): the agent waits for nothing any more */
+    uint32_t unused;
+    uint32_t agent_off; /* set by the controller (detaching) or the agent (controller gone): the agent waits for nothing any more */
 };
 
 struct wire_region {
