@@ -21,7 +21,7 @@ TRACED long cancel_read(void *buffer)
 
 static void clean(void *argument)
 {
-    cleaned += *(int *)argument;
+    __atomic_add_fetch(&cleaned, *(int *)argument, __ATOMIC_SEQ_CST);
 }
 
 static void *run_deferred(void *ready)
