@@ -12,6 +12,7 @@ enum err_code {
     ERR_FILE = 6,       /* not an ELF file, truncated, hostile, or of another architecture */
     ERR_REFUSED = 7,    /* the process can not be traced safely now: seccomp, a debugger, another probity */
     ERR_PLACE = 8,      /* the trace point exists but can not be patched */
+    ERR_BUSY = 9,       /* the process can not be stopped at a good moment, even after many attempts */
 };
 
 struct err {

@@ -12,6 +12,8 @@ int cmd_count(int argc, char **argv);
 
 /* Prints `probity: message` to stderr, frees the error and returns its exit code. */
 int cmd_fail(struct err *error);
+/* The exit code, unless what was printed could not be written. */
+int cmd_finish(int code);
 /* Writes a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void cmd_json_string(FILE *out, const char *text);
 /* Writes text that came from a file or a process with control characters made visible. */

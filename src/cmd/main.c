@@ -35,6 +35,6 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof command / sizeof command[0]; i++)
         if (!strcmp(argv[1], command[i].name))
-            return command[i].run(argc - 1, argv + 1);
+            return cmd_finish(command[i].run(argc - 1, argv + 1));
     return cmd_fail(err_new(ERR_USAGE, "%s: no such command; `probity --help` lists them", argv[1]));
 }

@@ -1,5 +1,6 @@
 #include "cmd/cmd.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -10,6 +11,14 @@ int cmd_fail(struct err *error)
     cmd_plain_string(stderr, error->message);
     fputc('\n', stderr);
     err_free(error);
+    return code;
+}
+
+int cmd_finish(int code)
+{
+    errno = 0;
+    if (fflush(stdout) || ferror(stdout))
+        return errno == EPIPE ? code : cmd_fail(err_errno(ERR_SYSTEM, errno, "standard output"));
     return code;
 }
 

@@ -600,7 +600,11 @@ static struct err *apply_stopped(struct lookup *lookup, bool *done)
 {
     struct change *change = lookup->change;
     struct target *target = change->process->target;
-    ERR_TRY(target_stop(target));
+    struct err *busy = target_stop(target);
+    if (busy && busy->code == ERR_BUSY)
+        return err_free(busy), NULL;
+    if (busy)
+        return busy;
     ERR_TRY(move_threads(lookup, CHANGE_LOOK));
     *done = change->not_now == 0;
     if (!*done)

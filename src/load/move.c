@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK_SCAN_BYTES = 256 << 10, MAX_STACKS = 8 };
+enum { STACK_SCAN_BYTES = 2 << 20, MAX_STACKS = 16 };
 
 static enum insn_mode mode_of(const struct target *target)
 {
@@ -108,6 +108,7 @@ enum { CONTEXT_BEFORE = 7, CONTEXT_AFTER = 4 }; /* words of a context around its
 
 struct visitor {
     struct target *target;
+    const struct target_maps *maps;
     load_is_ours_fn *is_ours;
     load_visit_fn *visit;
     void *context;
@@ -135,8 +136,6 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
                                            .dx = word_at(bytes, layout, index + layout->dx),
                                            .sp = word_at(bytes, layout, index + layout->sp),
                                            .flags = word_at(bytes, layout, index + layout->flags)}};
-    if (visitor->stack_count < MAX_STACKS)
-        visitor->stack[visitor->stack_count++] = regs.fire.sp;
     if (!visitor->visit(visitor->context, NULL, &regs))
         return NULL;
     set_word(bytes, layout, index, regs.pc);
@@ -150,17 +149,42 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
                         (CONTEXT_BEFORE + CONTEXT_AFTER) * (size_t)layout->word_bytes);
 }
 
+/* From an address up to the end of its mapping, within reason. */
+static size_t room_above(const struct visitor *visitor, uint64_t va)
+{
+    for (size_t i = 0; i < visitor->maps->map.n; i++) {
+        const struct target_map *map = &visitor->maps->map.at[i];
+        if (va >= map->start_va && va < map->end_va)
+            return map->end_va - va < STACK_SCAN_BYTES ? (size_t)(map->end_va - va) : STACK_SCAN_BYTES;
+    }
+    return 0;
+}
+
+/* Remembers a stack to scan, unless one that is scanned already includes it. */
+static void note_stack(struct visitor *visitor, uint64_t sp)
+{
+    size_t room = room_above(visitor, sp);
+    for (size_t i = 0; i < visitor->stack_count; i++)
+        if (sp >= visitor->stack[i] && sp - visitor->stack[i] < room_above(visitor, visitor->stack[i]))
+            return;
+    if (room && visitor->stack_count < MAX_STACKS)
+        visitor->stack[visitor->stack_count++] = sp;
+}
+
 static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buffer)
 {
     const struct context_layout *layout = target_width(visitor->target) == 64 ? &context64 : &context32;
     uint64_t word_bytes = (uint64_t)layout->word_bytes, start_va = (sp + word_bytes - 1) / word_bytes * word_bytes;
-    long words = (long)(target_read_some(visitor->target, start_va, buffer, STACK_SCAN_BYTES) / word_bytes);
+    long words = (long)(target_read_some(visitor->target, start_va, buffer, room_above(visitor, start_va)) / word_bytes);
     for (long i = CONTEXT_BEFORE; i + CONTEXT_AFTER <= words; i++) {
         if ((word_at(buffer, layout, i + layout->code_segment) & 0xffff) != (uint64_t)layout->code_segment_value)
             continue;
-        if (!(word_at(buffer, layout, i + layout->flags) & 2) || !visitor->is_ours(visitor->context, word_at(buffer, layout, i)))
+        if (!(word_at(buffer, layout, i + layout->flags) & 2))
             continue;
-        ERR_TRY(visit_frame(visitor, layout, buffer, i, start_va + (uint64_t)i * word_bytes));
+        /* Whatever it interrupted, its stack may hold more frames. */
+        note_stack(visitor, word_at(buffer, layout, i + layout->sp));
+        if (visitor->is_ours(visitor->context, word_at(buffer, layout, i)))
+            ERR_TRY(visit_frame(visitor, layout, buffer, i, start_va + (uint64_t)i * word_bytes));
     }
     return NULL;
 }
@@ -188,7 +212,9 @@ static void visit_thread(struct visitor *visitor, struct target_thread *thread)
 
 struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, load_visit_fn *visit, void *context)
 {
-    struct visitor visitor = {.target = target, .is_ours = is_ours, .visit = visit, .context = context};
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(target, &maps));
+    struct visitor visitor = {.target = target, .maps = &maps, .is_ours = is_ours, .visit = visit, .context = context};
     uint8_t *buffer = memory_alloc(STACK_SCAN_BYTES);
     struct err *error = NULL;
     for (size_t i = 0; i < target_thread_count(target) && !error; i++) {
@@ -197,5 +223,6 @@ struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, 
             error = scan_stack(&visitor, visitor.stack[k], buffer);
     }
     free(buffer);
+    target_maps_deinit(&maps);
     return error;
 }

@@ -109,6 +109,16 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
     return moved;
 }
 
+/* A thread that has just met a trap of a controller that died: when the byte is back, it goes on from there. */
+static uint64_t at_trap(void *context, uint64_t va)
+{
+    const struct revert *revert = context;
+    for (uint32_t i = 0; i < revert->shared.site_count; i++)
+        if (revert->site[i].va == va && revert->site[i].length == 1 && revert->site[i].patched[0] == 0xcc)
+            return va;
+    return 0;
+}
+
 /* ---- mappings ---- */
 
 /* Whether all of [va, va + bytes) is mapped as we mapped it. The kernel joins mappings that touch, so a region may be a part of one. */
@@ -140,12 +150,16 @@ static struct err *unmap(struct revert *revert)
 
 static struct err *try_revert(struct revert *revert, bool *done)
 {
-    ERR_TRY(target_stop(revert->target));
+    struct err *busy = target_stop(revert->target);
+    if (busy && busy->code == ERR_BUSY)
+        return err_free(busy), *done = false, NULL;
+    if (busy)
+        return busy;
     ERR_TRY(restore_bytes(revert));
     revert->still_inside = 0;
     ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
-    *done = !revert->still_inside;
+    *done = !revert->still_inside && target_can_call(revert->target);
     if (*done && revert->shared.magic && revert->shared.trap_handler_va)
         ERR_TRY(target_clear_trap_handler(revert->target, revert->shared.trap_handler_va));
     return *done ? unmap(revert) : NULL;
@@ -158,6 +172,8 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
     struct err *error = read_journal(&revert, shared_va);
     revert.shared.shared_va = shared_va;
     bool done = false;
+    if (!error && !target_is_kept(target))
+        target_keep(target, at_trap, NULL, &revert);
     if (!error && revert.shared.magic) {
         uint32_t on = 1;
         error = target_write(target, shared_va + offsetof(struct wire_shared, agent_off), &on, sizeof on);

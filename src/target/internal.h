@@ -51,6 +51,8 @@ void target_thread_continue(struct target_thread *thread);
 bool target_thread_note(struct target *target, struct target_thread *thread, int status);
 /* A thread stopped by SIGTRAP: when it stands behind one of our traps, sends it on and forgets the signal. */
 struct err *target_thread_take_trap(struct target *target, struct target_thread *thread);
+/* A thread through which /proc still shows the process: the first, unless it has ended before the others. */
+pid_t target_live_task(pid_t pid);
 bool target_status_field(pid_t pid, pid_t tid, const char *name, char *value, size_t room);
 
 #endif

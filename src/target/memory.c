@@ -59,7 +59,7 @@ struct err *target_maps_read(struct target *target, struct target_maps *out)
 {
     memset(out, 0, sizeof *out);
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/maps", target->pid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/maps", target->pid, target_live_task(target->pid));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return target_gone(target);
@@ -113,7 +113,7 @@ static bool is_same_file(int fd, const struct target_map *map)
 
 struct err *target_open_mapped_file(struct target *target, const struct target_map *map, int *fd)
 {
-    char *path = memory_format("/proc/%d/root%s", target->pid, map->path);
+    char *path = memory_format("/proc/%d/task/%d/root%s", target->pid, target_live_task(target->pid), map->path);
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     free(path);
     if (*fd >= 0 && is_same_file(*fd, map))
@@ -122,13 +122,15 @@ struct err *target_open_mapped_file(struct target *target, const struct target_m
         close(*fd);
     /* The program itself can be reached even after it was deleted or replaced. */
     char exe[64];
-    snprintf(exe, sizeof exe, "/proc/%d/exe", target->pid);
+    snprintf(exe, sizeof exe, "/proc/%d/task/%d/exe", target->pid, target_live_task(target->pid));
     *fd = open(exe, O_RDONLY | O_CLOEXEC);
     if (*fd >= 0 && is_same_file(*fd, map))
         return NULL;
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+    if (target_ended(target))
+        return target_gone(target);
     return err_new(ERR_FILE, "process %d: %s: the mapped file was deleted or replaced, its code can not be known", target->pid, map->path);
 }
 
@@ -139,7 +141,7 @@ uint64_t target_auxv(struct target *target, unsigned type)
         Elf64_auxv_t wide[64];
         Elf32_auxv_t narrow[128];
     } vector;
-    snprintf(path, sizeof path, "/proc/%d/auxv", target->pid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/auxv", target->pid, target_live_task(target->pid));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
@@ -157,7 +159,7 @@ uint64_t target_auxv(struct target *target, unsigned type)
 struct err *target_open_fd(struct target *target, int remote_fd, int *fd)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", target->pid, remote_fd);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/fd/%d", target->pid, target_live_task(target->pid), remote_fd);
     *fd = open(path, O_RDWR | O_CLOEXEC);
     return *fd < 0 ? err_errno(ERR_SYSTEM, errno, "process %d: open its descriptor %d", target->pid, remote_fd) : NULL;
 }

@@ -77,12 +77,31 @@ static bool is_kernel_thread(pid_t pid)
     return stat_field(pid, 9) & PF_KTHREAD;
 }
 
+pid_t target_live_task(pid_t pid)
+{
+    char path[64], value[64];
+    if (target_status_field(pid, pid, "State", value, sizeof value) && value[0] != 'Z' && value[0] != 'X')
+        return pid;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    pid_t found = 0;
+    for (struct dirent *entry; tasks && !found && (entry = readdir(tasks));) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid > 0 && target_status_field(pid, tid, "State", value, sizeof value) && value[0] != 'Z' && value[0] != 'X')
+            found = tid;
+    }
+    if (tasks)
+        closedir(tasks);
+    return found ? found : pid;
+}
+
 /* Gone, or about to be: nothing can be done with it any more. */
 static bool is_ending(pid_t pid)
 {
     char value[64];
-    return !target_status_field(pid, pid, "State", value, sizeof value) || value[0] == 'Z' || value[0] == 'X' ||
-           (!target_status_field(pid, pid, "VmSize", value, sizeof value) && !is_kernel_thread(pid));
+    pid_t live = target_live_task(pid);
+    return !target_status_field(pid, live, "State", value, sizeof value) || value[0] == 'Z' || value[0] == 'X' ||
+           (!target_status_field(pid, target_live_task(pid), "VmSize", value, sizeof value) && !is_kernel_thread(pid));
 }
 
 /* Any thread's filter counts: any of them may be borrowed for a remote call. */
@@ -106,9 +125,10 @@ static struct err *check_process(pid_t pid)
     char value[256];
     if (!target_status_field(pid, pid, "State", value, sizeof value))
         return err_new(ERR_NO_PROCESS, "process %d: no such process", pid);
-    if (value[0] == 'Z' || value[0] == 'X')
+    pid_t live = target_live_task(pid);
+    if (live == pid && (value[0] == 'Z' || value[0] == 'X'))
         return err_new(ERR_NO_PROCESS, "process %d: is a zombie, nothing is left to trace", pid);
-    if (!target_status_field(pid, pid, "VmSize", value, sizeof value))
+    if (!target_status_field(pid, live, "VmSize", value, sizeof value))
         return is_kernel_thread(pid) ? err_new(ERR_REFUSED, "process %d: is a kernel thread and has no user code", pid)
                                      : err_new(ERR_NO_PROCESS, "process %d: has ended", pid);
     if (target_status_field(pid, pid, "Tgid", value, sizeof value) && atoi(value) != pid)
@@ -137,7 +157,7 @@ static struct err *permission_error(pid_t pid)
 static struct err *read_width(pid_t pid, int *width)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/exe", pid, target_live_task(pid));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ESRCH ? err_new(ERR_NO_PROCESS, "process %d: has ended", pid) : permission_error(pid);
@@ -190,7 +210,7 @@ struct err *target_open_traced(pid_t pid, struct target **out)
                        "may suspend the filter meanwhile",
                        pid);
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", pid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/mem", pid, target_live_task(pid));
     int mem_fd = open(path, O_RDWR | O_CLOEXEC);
     if (mem_fd < 0)
         return errno == ENOENT || errno == ESRCH ? err_new(ERR_NO_PROCESS, "process %d: has ended", pid) : permission_error(pid);

@@ -200,7 +200,7 @@ static struct err *none_borrowable(const struct target *target)
 
 bool target_thread_is_borrowable(struct target *target, struct target_thread *thread)
 {
-    return thread->stopped && !thread->signal && target_thread_restart_here(target, thread);
+    return thread->stopped && !thread->signal && !thread->in_event && target_thread_restart_here(target, thread);
 }
 
 static struct target_thread *borrowable(struct target *target)

@@ -31,17 +31,28 @@ unsigned long target_ptrace_options(const struct target *target)
 
 /* ---- settling a stopped thread ---- */
 
-static bool has_pending_signal(const struct target *target, pid_t tid)
+static uint64_t status_mask(const struct target *target, pid_t tid, const char *name)
 {
     char value[64];
-    uint64_t pending = 0, blocked = 0;
-    if (target_status_field(target->pid, tid, "SigPnd", value, sizeof value))
-        pending |= strtoull(value, NULL, 16);
-    if (target_status_field(target->pid, tid, "ShdPnd", value, sizeof value))
-        pending |= strtoull(value, NULL, 16);
-    if (target_status_field(target->pid, tid, "SigBlk", value, sizeof value))
-        blocked = strtoull(value, NULL, 16);
-    return (pending & ~blocked) != 0;
+    return target_status_field(target->pid, tid, name, value, sizeof value) ? strtoull(value, NULL, 16) : 0;
+}
+
+/* Signals that do nothing to the program. Without a tracer they are not even queued, so they never end a system call. */
+static uint64_t ignored_signals(const struct target *target, pid_t tid)
+{
+    uint64_t by_default = 1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) | 1ull << (SIGWINCH - 1);
+    return status_mask(target, tid, "SigIgn") | (by_default & ~status_mask(target, tid, "SigCgt"));
+}
+
+/* Whether a signal, in delivery or pending, is going to be handled by the program. */
+static bool has_pending_signal(const struct target *target, const struct target_thread *thread)
+{
+    pid_t tid = thread->tid;
+    uint64_t pending = status_mask(target, tid, "SigPnd") | status_mask(target, tid, "ShdPnd");
+    pending &= ~status_mask(target, tid, "SigBlk");
+    if (thread->signal)
+        pending |= 1ull << (thread->signal - 1);
+    return pending && (pending & ~ignored_signals(target, tid));
 }
 
 struct err *target_thread_settle(struct target *target, struct target_thread *thread)
@@ -70,7 +81,7 @@ bool target_thread_restart_here(struct target *target, struct target_thread *thr
 {
     if (!thread->restart_pending && !thread->interrupted)
         return true;
-    if (thread->signal || has_pending_signal(target, thread->tid))
+    if (has_pending_signal(target, thread))
         return false;
     struct user_regs_struct *regs = &thread->regs;
     bool wide = target->width == 64;
@@ -124,6 +135,7 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
     if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child))
         VEC_PUSH(&target->forked, (pid_t)child);
     target->executed |= event == PTRACE_EVENT_EXEC;
+    thread->in_event = event && event != PTRACE_EVENT_STOP;
     thread->group_stop = event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
     return true;
 }
@@ -138,7 +150,7 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
             VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
             return true;
         }
-        if (errno == EPERM && tid == target->pid && !target_ended(target))
+        if (errno == EPERM && tid == target->pid && !target_ended(target) && target_live_task(tid) == tid)
             *error = err_new(ERR_PERMISSION, "process %d: the kernel refuses to let us trace it (another tracer, or not permitted)", tid);
         return false; /* another thread that can not be seized is ending */
     }
@@ -158,7 +170,7 @@ static bool has_trap_to_tell(struct target *target, const struct target_thread *
 /* Waits for one thread. A thread that waits for its vfork child stops only when the child has gone on, so others are served meanwhile. */
 static struct err *await_stop(struct target *target, pid_t tid, int *status, pid_t *got)
 {
-    enum { QUICK = 200, SLOW = 100000, WAIT_NS = 100000 };
+    enum { QUICK = 200, SLOW = 500, WAIT_NS = 100000 };
     for (int attempt = 0; attempt < SLOW; attempt++) {
         *got = waitpid(tid, status, __WALL | WNOHANG);
         if (*got != 0 && !(*got < 0 && errno == EINTR))
@@ -170,7 +182,7 @@ static struct err *await_stop(struct target *target, pid_t tid, int *status, pid
         if (attempt > QUICK && target->serve)
             target->serve(target->trap_context);
     }
-    return err_new(ERR_SYSTEM, "process %d: thread %d does not stop (it may wait for a child it vforked)", target->pid, tid);
+    return err_new(ERR_BUSY, "process %d: thread %d does not stop (it may wait for a child it vforked)", target->pid, tid);
 }
 
 /* Waits until every seized thread is stopped; threads that end are forgotten. */
@@ -245,7 +257,7 @@ struct err *target_stop(struct target *target)
     return target->thread.n ? NULL : target_gone(target);
 }
 
-static bool can_borrow(struct target *target)
+bool target_can_call(struct target *target)
 {
     for (size_t i = 0; i < target->thread.n; i++)
         if (target_thread_is_borrowable(target, &target->thread.at[i]))
@@ -266,15 +278,18 @@ static struct err *stop_some(struct target *target)
 struct err *target_stop_one(struct target *target)
 {
     enum { ATTEMPTS = 500, WAIT_NS = 2000000 };
-    /* A thread that has a signal to deliver first will have done so soon. */
+    /* A thread that has a signal to deliver first, or waits for a child, will have done so soon. */
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        ERR_TRY(stop_some(target));
-        if (can_borrow(target) || target->hold)
+        struct err *error = stop_some(target);
+        if (!error && (target_can_call(target) || target->hold))
             return NULL;
+        if (error && error->code != ERR_BUSY)
+            return error;
+        err_free(error);
         ERR_TRY(target_resume(target));
         nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
     }
-    return err_new(ERR_SYSTEM, "process %d: is busy with signals; try again", target->pid);
+    return err_new(ERR_BUSY, "process %d: is busy with signals or children; try again", target->pid);
 }
 
 bool target_is_running(const struct target *target)
@@ -304,38 +319,49 @@ void target_thread_continue(struct target_thread *thread)
     thread->stopped = thread->group_stop = false;
 }
 
+/* Only a stopped thread can be let go of. One that does not stop yet stays in the list, for the next time. */
+static bool stop_now(struct target *target, struct target_thread *thread)
+{
+    int status;
+    ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
+    for (int attempt = 0; attempt < 50; attempt++) {
+        pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+        if (got > 0 && target_thread_note(target, thread, status))
+            return err_free(target_thread_settle(target, thread)), true;
+        if (got != 0 && !(got < 0 && errno == EINTR))
+            return thread->tid = 0, false;
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    return false;
+}
+
 struct err *target_resume(struct target *target)
 {
     struct err *first = target_remote_end(target);
     if (target->hold)
         return first ? first : target_write_regs(target);
+    size_t kept = 0;
     for (size_t i = 0; i < target->thread.n; i++) {
         struct target_thread *thread = &target->thread.at[i];
-        if (!thread->stopped) {
+        bool running = !thread->stopped && (target->at_trap || !stop_now(target, thread));
+        if (!running) {
+            if (thread->interrupted) /* as late as can be: a signal that has come meanwhile ends the call */
+                target_thread_restart_here(target, thread);
+            struct err *error = target_thread_write_regs(thread);
+            if (error && !first && error->code != ERR_NO_PROCESS)
+                first = error;
+            else
+                err_free(error);
             if (target->at_trap)
-                continue;
-            /* Only a stopped thread can be detached. */
-            int status;
-            ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
-            if (waitpid(thread->tid, &status, __WALL) < 0 || !target_thread_note(target, thread, status))
-                continue;
-            err_free(target_thread_settle(target, thread));
+                target_thread_continue(thread);
+            else
+                ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
+            thread->signal = 0;
+            thread->stopped = false;
         }
-        if (thread->interrupted) /* as late as can be: a signal that has come meanwhile ends the call */
-            target_thread_restart_here(target, thread);
-        struct err *error = target_thread_write_regs(thread);
-        if (error && !first && error->code != ERR_NO_PROCESS)
-            first = error;
-        else
-            err_free(error);
-        if (target->at_trap)
-            target_thread_continue(thread);
-        else
-            ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
-        thread->signal = 0;
-        thread->stopped = false;
+        if (thread->tid && (target->at_trap || running))
+            target->thread.at[kept++] = *thread;
     }
-    if (!target->at_trap)
-        target->thread.n = 0;
+    target->thread.n = kept;
     return first;
 }

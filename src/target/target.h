@@ -31,6 +31,7 @@ struct target_thread {
     bool regs_changed;    /* set by whoever changes `regs`; written back before the thread goes on */
     bool restart_pending; /* in a system call that the kernel will restart (taking 2 from the pc) or end when the thread goes on */
     bool interrupted;     /* in a system call that our stop has ended with EINTR; it is made again when the thread goes on */
+    bool in_event;        /* in the middle of fork, clone or exec: can not make another system call before that one is over */
     bool group_stop;      /* stopped by job control */
     struct user_regs_struct regs;
 };
@@ -104,6 +105,7 @@ typedef uint64_t target_trap_fn(void *context, uint64_t va);
 typedef void target_serve_fn(void *context);
 /* `serve` is called while a stop takes long, to deal with stops of the target's children. at_trap NULL: no longer. */
 void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn *serve, void *context);
+bool target_is_kept(const struct target *target);
 /* A child's own stops, when its parent is being waited for. */
 void target_serve(struct target *target);
 /* Makes `handler_va` the process's action for SIGTRAP if it has none, and takes it back if it is still there. */
@@ -118,6 +120,8 @@ struct target *target_next_child(struct target *target);
 /* The process executed another program since it was opened; nothing of ours is in it any more. */
 bool target_executed(const struct target *target);
 
+/* Whether a stopped target has a thread that can make remote calls now. */
+bool target_can_call(struct target *target);
 /* Whether some thread runs, as far as we know. */
 bool target_is_running(const struct target *target);
 size_t target_thread_count(const struct target *target);

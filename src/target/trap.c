@@ -104,6 +104,11 @@ void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn
             ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
 }
 
+bool target_is_kept(const struct target *target)
+{
+    return target->at_trap != NULL;
+}
+
 /* ---- one stop ---- */
 
 static struct err *restore_signal_state(struct target *target, struct target_thread *thread)
@@ -111,12 +116,11 @@ static struct err *restore_signal_state(struct target *target, struct target_thr
     uint64_t mask, faults = bit(SIGILL) | bit(SIGABRT) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV);
     if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
-    if ((mask & faults) != faults)
-        return NULL;
+    bool blocked = (mask & faults) == faults, ignored = action_handler(target) == (uint64_t)(uintptr_t)SIG_IGN;
     mask |= bit(SIGTRAP);
-    if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
+    if (blocked && ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
-    return target->has_trap_action && action_handler(target) ? call_sigaction(target, true) : NULL;
+    return target->has_trap_action && action_handler(target) && (blocked || ignored) ? call_sigaction(target, true) : NULL;
 }
 
 struct err *target_thread_take_trap(struct target *target, struct target_thread *thread)
@@ -164,6 +168,8 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
         return true;
     }
     err_free(target_thread_settle(target, thread));
+    if (thread->interrupted)
+        target_thread_restart_here(target, thread);
     err_free(target_remote_end(target));
     err_free(target_thread_write_regs(thread));
     target_thread_continue(thread);
