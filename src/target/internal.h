@@ -13,6 +13,14 @@ struct remote_stub {
     uint8_t original[128];
 };
 
+/* A system call with a timeout that was made again after a stop. */
+struct target_deadline {
+    pid_t tid;
+    int32_t left_ms; /* the timeout it was made again with */
+    uint64_t pc_va;  /* where; 0: none */
+    int64_t end_ms;  /* when it should end, CLOCK_MONOTONIC */
+};
+
 struct target {
     pid_t pid;
     int width;
@@ -23,7 +31,8 @@ struct target {
     target_trap_fn *at_trap; /* see target_keep() */
     target_serve_fn *serve;
     void *trap_context;
-    VEC(pid_t) forked; /* children that target_next_child() has not given out */
+    VEC(struct target_deadline) deadline; /* one a thread */
+    VEC(pid_t) forked;                    /* children that target_next_child() has not given out */
     bool executed;
     uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
     bool has_trap_action;
@@ -44,6 +53,8 @@ unsigned long target_ptrace_options(const struct target *target);
 struct err *target_thread_settle(struct target *target, struct target_thread *thread);
 /* A thread that is about to deliver a signal, or whose system call that signal ends, can not be borrowed for a remote call. */
 bool target_thread_is_borrowable(struct target *target, struct target_thread *thread);
+/* Whether an interrupted call with a timeout in milliseconds has had its time; if not, its timeout becomes what is left. */
+bool target_thread_timed_out(struct target *target, struct target_thread *thread);
 struct err *target_thread_write_regs(struct target_thread *thread);
 /* Lets a kept thread go on. */
 void target_thread_continue(struct target_thread *thread);

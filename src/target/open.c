@@ -257,6 +257,7 @@ void target_close(struct target *target)
     close(target->pidfd);
     VEC_FREE(&target->thread);
     VEC_FREE(&target->forked);
+    VEC_FREE(&target->deadline);
     free(target);
 }
 

@@ -86,6 +86,13 @@ bool target_thread_restart_here(struct target *target, struct target_thread *thr
     struct user_regs_struct *regs = &thread->regs;
     bool wide = target->width == 64;
     int64_t result = wide ? (int64_t)regs->rax : (int32_t)regs->rax;
+    if (thread->interrupted && target_thread_timed_out(target, thread)) {
+        regs->rax = 0;
+        regs->orig_rax = (uint64_t)-1;
+        thread->regs_changed = true;
+        thread->interrupted = false;
+        return true;
+    }
     regs->rax = result != -KERNEL_ERESTART_RESTARTBLOCK ? regs->orig_rax : wide ? NR64_RESTART : NR32_RESTART;
     regs->rip -= 2;
     regs->orig_rax = (uint64_t)-1;
