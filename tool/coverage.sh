@@ -57,7 +57,7 @@ fi
     echo 'entries and 90 % of returns without a trap, are checked by `test/live/coverage.sh`.'
     echo
     echo '- **jmp**: a 5-byte jump over whole instructions. **padding**: the jump also uses alignment padding after the code.'
-    echo '- **island**: a 2-byte jump to a 5-byte jump in padding nearby. **trap**: a breakpoint. **refused**: not probed; `probity list` says why.'
+    echo '- **island**: a jump to a second jump, in padding nearby or at an address that the next instruction dictates. **trap**: a breakpoint. **refused**: not probed; `probity list` says why.'
     echo
     table || true
 } >doc/coverage.md
