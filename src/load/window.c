@@ -384,7 +384,11 @@ static bool try_far_islands(struct planner *plan, size_t from, size_t to, load_f
 bool load_far_without_process(void *context, uint64_t va, uint32_t span)
 {
     const struct load_code *code = context;
-    (void)span;
+    size_t count;
+    const struct symbol_segment *segment = symbol_file_segments(code->file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (va >= segment[i].va && va + span <= segment[i].va + segment[i].size)
+            return false;
     /* A file that is loaded anywhere has room on both sides; one that is linked for low addresses has none below. */
     return code->mode == INSN_MODE_32 || symbol_file_is_dynamic(code->file) || (int64_t)va > 0x10000;
 }
