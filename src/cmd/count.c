@@ -116,6 +116,11 @@ static void print_details(const struct counting *counting)
         places += row->places;
         traps += row->traps;
         refused += row->reason != INSN_OK && row->reason != INSN_NO_RETURN; /* nothing is missed where nothing returns */
+        if (counting->verbose && row->traps) {
+            fputs("probity: ", stderr);
+            cmd_plain_string(stderr, row->function);
+            fprintf(stderr, ":%s: %llu place%s by a trap\n", row->point, (unsigned long long)row->traps, row->traps == 1 ? "" : "s");
+        }
         if (counting->verbose && row->reason != INSN_OK) {
             fputs("probity: ", stderr);
             cmd_plain_string(stderr, row->function);

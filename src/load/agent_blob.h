@@ -1,4 +1,4 @@
-/* The agents, as the build embedded them (tool/embed.sh). Position independent; the entry is at the first byte. */
+/* The agents, as the build embedded them (tool/embed.sh). Position independent; WIRE_AGENT_... says what is where. */
 #ifndef LOAD_AGENT_BLOB_H
 #define LOAD_AGENT_BLOB_H
 

@@ -25,7 +25,7 @@ struct load_code {
     size_t fragment_count;
 };
 
-/* Takes the file over, also on failure. */
+/* Takes the file over. */
 struct load_code *load_code_create(struct symbol_file *file);
 void load_code_destroy(struct load_code *code);
 
@@ -35,7 +35,7 @@ const struct symbol_func *const *load_code_fragments(const struct load_code *cod
 bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va);
 /* Whether an instruction of the function around `va` starts there, as far as one can tell. */
 bool load_code_is_boundary(const struct load_code *code, uint64_t va);
-/* The function that starts at `va` is followed by alignment padding up to the returned address (at least its own end). */
+/* Where the alignment padding that begins at `end_va`, the end of a function, ends itself; `end_va` when there is none. */
 uint64_t load_code_padding_end(const struct load_code *code, uint64_t end_va);
 
 /* The range that is planned as one: a function, and with it those shorter than a jump that touch it, because a jump over a short function

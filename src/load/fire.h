@@ -32,7 +32,7 @@ struct fire_undo {
     bool flags_in_ax;      /* ah holds the low flags, and al the overflow flag */
     bool overflow_in_flag; /* ... but the overflow flag is already back */
     bool counted;          /* the hit has been added */
-    bool carry_pending;    /* the carry flag still has to be added to the counter's upper half, whose address follows from dx/cx */
+    bool carry_pending;    /* the carry flag still has to be added to the counter's upper half, whose address follows from cx */
 };
 /* False when `offset` is no boundary of the code that fire_count_emit() makes. */
 bool fire_count_undo(enum insn_mode mode, size_t offset, struct fire_undo *out);

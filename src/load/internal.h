@@ -63,7 +63,6 @@ struct load_process {
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
     VEC(uint32_t) free_sites; /* journal slots */
-    VEC(uint32_t) free_counters;
     uint32_t next_counter;
     uint64_t pause_ns;
     uint64_t agent_va;

@@ -170,27 +170,10 @@ struct load_module *load_process_module(struct load_process *process, size_t ind
 
 struct err *load_process_new_counter(struct load_process *process, uint32_t *counter)
 {
-    if (process->free_counters.n) {
-        *counter = process->free_counters.at[--process->free_counters.n];
-        return NULL;
-    }
     if (process->next_counter == process->shared->counter_room)
         return err_new(ERR_PLACE, "process %d: more than %u trace points", target_pid(process->target), process->shared->counter_room);
     *counter = process->next_counter++;
     return NULL;
-}
-
-static uint64_t *shard_of(const struct load_process *process, uint32_t shard, uint32_t counter)
-{
-    const struct wire_shared *shared = process->shared;
-    return (uint64_t *)((char *)process->shared + shared->counters_offset + ((uint64_t)shard << shared->shard_shift)) + counter;
-}
-
-void load_process_free_counter(struct load_process *process, uint32_t counter)
-{
-    for (uint32_t shard = 0; shard <= process->shared->shard_mask; shard++)
-        *shard_of(process, shard, counter) = 0;
-    VEC_PUSH(&process->free_counters, counter);
 }
 
 /* ---- life ---- */
@@ -235,7 +218,6 @@ static void free_process(struct load_process *process)
     VEC_FREE(&process->free_chunk);
     VEC_FREE(&process->free_pcs);
     VEC_FREE(&process->free_sites);
-    VEC_FREE(&process->free_counters);
     if (process->shared)
         munmap(process->shared, process->shared->shared_bytes);
     target_close(process->target);

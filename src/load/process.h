@@ -30,7 +30,6 @@ struct load_module {
     uint64_t start_va, end_va; /* runtime range of all its mappings */
     uint64_t inode;
     struct load_code *code; /* the cache's; NULL until load_module_open() */
-    bool unreadable;        /* load_module_open() failed before */
     bool seen;              /* by the refresh under way */
     bool resolved;          /* for the session: its trace points were looked for */
     struct load_claims claims;
@@ -48,7 +47,6 @@ void load_process_destroy(struct load_process *process);
 struct target *load_process_target(struct load_process *process);
 const struct wire_shared *load_process_shared(const struct load_process *process);
 struct err *load_process_new_counter(struct load_process *process, uint32_t *counter);
-void load_process_free_counter(struct load_process *process, uint32_t counter);
 
 /* Compares the process's mappings with what is known: new files are added, those that are gone are dropped with their probes. */
 struct err *load_process_refresh(struct load_process *process);
@@ -66,7 +64,8 @@ struct load_request {
     uint8_t kind;   /* out: enum load_kind */
     uint8_t reason; /* out: enum insn_reason when LOAD_REFUSED */
 };
-/* Does them all in one stop of the process. Requests that are refused do not keep the others from being done. */
+/* Does them all in one stop of the process. Requests that are refused do not keep the others from being done. After an error only
+ * load_process_detach() may follow. */
 struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count);
 /* How long the last change kept all threads stopped (after load_process_create(): how long it kept one), and how many probes are traps now.
  */

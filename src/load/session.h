@@ -22,7 +22,8 @@ struct load_row {
 struct load_session;
 typedef void load_progress_fn(void *context, const char *module, size_t places_done, size_t places);
 
-/* The specifications stay the caller's and must outlive the session. `progress` may be NULL. */
+/* The specifications stay the caller's and must outlive the session. `progress` may be NULL. Blocks SIGCHLD in the calling thread, and
+ * while the session lives the ends and stops of all children are taken by load_session_handle(). */
 struct load_session *load_session_create(const struct spec *spec, size_t spec_count, load_progress_fn *progress, void *context);
 /* Detaches from every process that is left. The first error is returned, all are detached anyway. */
 struct err *load_session_destroy(struct load_session *session);

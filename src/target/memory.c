@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static ssize_t read_once(struct target *target, uint64_t va, void *bytes, size_t size)
@@ -87,7 +86,6 @@ struct err *target_maps_read(struct target *target, struct target_maps *out)
                                                 .end_va = stop,
                                                 .file_offset = offset,
                                                 .inode = inode,
-                                                .device = major << 20 | minor,
                                                 .readable = prot[0] == 'r',
                                                 .writable = prot[1] == 'w',
                                                 .executable = prot[2] == 'x',

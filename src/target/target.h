@@ -40,7 +40,6 @@ struct target_thread {
 struct target_map {
     uint64_t start_va, end_va, file_offset;
     uint64_t inode;
-    uint32_t device; /* major << 20 | minor */
     bool readable, writable, executable, shared;
     const char *path; /* "" when anonymous; points into the list's text */
 };

@@ -70,11 +70,10 @@ struct wire_site {
 };
 
 enum wire_pc_kind {
-    WIRE_PC_NONE,   /* a free entry */
-    WIRE_PC_FIRE,   /* start of firing code: a thread in it, once its registers are taken from the stack, stands at origin_va */
-    WIRE_PC_COPY,   /* a boundary in a displaced copy: stands at origin_va with the stack pointer sp_undo higher */
-    WIRE_PC_CALL,   /* start of code that calls the agent: a thread in it must be waited for */
-    WIRE_PC_UNUSED, /* no thread can be from here up to the next entry */
+    WIRE_PC_NONE, /* a free entry */
+    WIRE_PC_FIRE, /* start of firing code: a thread in it, once its registers are taken from the stack, stands at origin_va */
+    WIRE_PC_COPY, /* a boundary in a displaced copy: stands at origin_va with the stack pointer sp_undo higher */
+    WIRE_PC_CALL, /* start of code that calls the agent: a thread in it must be waited for */
 };
 
 struct wire_pc {
