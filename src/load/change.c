@@ -155,7 +155,8 @@ struct replan {
 static void plan_function(struct load_function *function, struct replan *plan)
 {
     struct load_module *module = function->module;
-    qsort(function->probe.at, function->probe.n, sizeof *function->probe.at, by_probe);
+    if (function->probe.n)
+        qsort(function->probe.at, function->probe.n, sizeof *function->probe.at, by_probe);
     for (size_t i = 0; i < function->site.n; i++)
         load_windows_release(module->code, &module->claims, &function->site.at[i]->window, 1);
     for (size_t i = 0; i < function->probe.n; i++)
@@ -310,7 +311,7 @@ static void answer_requests(struct load_function *function, const struct replan 
             request[i].reason = (uint8_t)function->refusal;
         }
         struct load_wish key = {.va = request[i].probe.va};
-        const struct load_wish *wish = bsearch(&key, plan->wish.at, plan->wish.n, sizeof key, by_wish_va);
+        const struct load_wish *wish = plan->wish.n ? bsearch(&key, plan->wish.at, plan->wish.n, sizeof key, by_wish_va) : NULL;
         if (wish) {
             request[i].kind = wish->kind;
             request[i].reason = wish->reason;
@@ -571,7 +572,8 @@ static void make_lookup(struct change *change, struct lookup *lookup)
         memcpy(entry.original, &(uint32_t){(uint32_t)i}, 4);
         VEC_PUSH(&lookup->window, entry);
     }
-    qsort(lookup->window.at, lookup->window.n, sizeof *lookup->window.at, by_window_va);
+    if (lookup->window.n)
+        qsort(lookup->window.at, lookup->window.n, sizeof *lookup->window.at, by_window_va);
     for (size_t i = 0; i < change->removed.n; i++) {
         const struct load_site *site = change->removed.at[i];
         for (uint32_t k = 0; k < site->pc_count; k++)

@@ -25,7 +25,8 @@ static int by_va(const void *a, const void *b)
 
 void load_pc_map_sort(struct wire_pc *pc, size_t count)
 {
-    qsort(pc, count, sizeof *pc, by_va);
+    if (count)
+        qsort(pc, count, sizeof *pc, by_va);
 }
 
 static const struct wire_pc *find_pc(const struct load_pc_map *map, uint64_t va)

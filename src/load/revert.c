@@ -65,7 +65,8 @@ static struct err *restore_bytes(struct revert *revert)
 {
     enum { PAGE = 4096 };
     uint32_t count = revert->shared.site_count;
-    qsort(revert->site, count, sizeof *revert->site, by_site_va);
+    if (count)
+        qsort(revert->site, count, sizeof *revert->site, by_site_va);
     for (uint32_t i = 0; i < count;) {
         /* All sites that begin in one page are put back by one write; the last may reach into the next. */
         uint64_t page = revert->site[i].va / PAGE * PAGE;

@@ -67,6 +67,12 @@ static bool is_zero(const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* Zeros, or the stub of a controller that was killed. */
+static bool is_unused(const uint8_t *bytes, size_t size, const uint8_t *stub, size_t stub_size)
+{
+    return is_zero(bytes, size) || !memcmp(bytes, stub, stub_size);
+}
+
 static struct err *place_stub(struct target *target)
 {
     struct remote_stub *stub = &target->stub;
@@ -80,7 +86,7 @@ static struct err *place_stub(struct target *target)
         uint8_t tail[sizeof stub->original];
         uint64_t tail_va = map->end_va - sizeof tail;
         if (map->executable && map->readable && map->inode && !map->shared &&
-            target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail && is_zero(tail, sizeof tail))
+            target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail && is_unused(tail, sizeof tail, code, size))
             va = tail_va;
     }
     target_maps_deinit(&maps);
@@ -92,6 +98,8 @@ static struct err *place_stub(struct target *target)
             return err_new(ERR_REFUSED, "process %d: no room in its code for a system call stub", target->pid);
     }
     ERR_TRY(target_read(target, va, stub->original, sizeof stub->original));
+    if (!memcmp(stub->original, code, size))
+        memset(stub->original, 0, sizeof stub->original);
     stub->va = va;
     return target_write(target, va, code, size);
 }
