@@ -85,6 +85,7 @@ unavailable() { # COMMAND
     with_perf)
         command -v perf >/dev/null || { echo "perf is not installed"; return; }
         [ -w /sys/kernel/tracing/uprobe_events ] || [ -w /sys/kernel/debug/tracing/uprobe_events ] || { echo "the kernel offers no uprobe_events"; return; }
+        perf probe -q -d 'probe_victim:bench_*' 2>/dev/null || true # what a run that was killed left
         perf probe -q -x "$victim" bench_push 2>"$work/why" || { echo "perf probe: $(head -n 1 "$work/why")"; return; }
         touch "$work/perf"
         ;;
