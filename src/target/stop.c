@@ -177,7 +177,7 @@ static bool has_trap_to_tell(struct target *target, const struct target_thread *
 /* Waits for one thread. A thread that waits for its vfork child stops only when the child has gone on, so others are served meanwhile. */
 static struct err *await_stop(struct target *target, pid_t tid, int *status, pid_t *got)
 {
-    enum { QUICK = 200, SLOW = 500, WAIT_NS = 100000 };
+    enum { QUICK = 200, SLOW = 8000, WAIT_NS = 100000 }; /* a second or so: on a busy machine a thread waits long for its turn */
     for (int attempt = 0; attempt < SLOW; attempt++) {
         *got = waitpid(tid, status, __WALL | WNOHANG);
         if (*got != 0 && !(*got < 0 && errno == EINTR))
