@@ -1,0 +1,50 @@
+/* Verified stream code → machine code of a traced process.
+ *
+ * In: a clause of a verified stream, a model, and the addresses that matter in the process. Out: a *body*: position-dependent code with its
+ * constants, which the trampolines of all places of the clause call.
+ *
+ *   64-bit, at entry: 0(%rsp) return address, 8(%rsp) the place's number; the program's stack pointer is %rsp + 144 (the red zone was
+ *   stepped over). 32-bit: 0(%esp) return address, 4(%esp) the place's number; the program's is %esp + 8.
+ *
+ * Invariants
+ *  1. A body changes no register and no flag that the program can see: it saves and puts back what it uses, and says which that is. The
+ *     direction flag is neither changed nor relied upon; neither are vector and x87 registers (XMM, ST0 and the operations on doubles save
+ * what they use, with the control and status words).
+ *  2. It uses at most JIT_STACK_MAX bytes of the stack besides what it calls: larger frames come from the session's pool.
+ *  3. Arithmetic, jumps, context, frame access, and count, sum, hist and integers in maps without a key are done in place; the rest calls
+ *     eval_op() in the agent with the instruction, which lies among the body's constants. So whatever is not done in place is the same code
+ *     as the interpreter's.
+ *  4. What is not verified is not compiled. */
+#ifndef JIT_JIT_H
+#define JIT_JIT_H
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "wire/session.h"
+
+enum { JIT_STACK_MAX = 640 };
+
+/* Addresses and facts of the process. */
+struct jit_process {
+    uint64_t session_va;                /* struct wire_session */
+    const struct wire_session *session; /* the same memory, here */
+    uint64_t process_va;                /* struct wire_process */
+    int32_t tid_offset;                 /* as in struct wire_process */
+    uint64_t op_va;                     /* uint32_t eval_op(struct wire_fire *, const struct wire_insn *) */
+    uint64_t error_va;                  /* void (struct wire_fire *): writes the error record */
+    uint64_t claim_va;                  /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted */
+    uint64_t release_va;                /* void (struct wire_fire *, uint64_t frame_va) */
+};
+
+struct jit_body {
+    VEC(uint8_t) code;
+    uint32_t clobbers; /* bit n: machine register n (enum wire_reg) is saved and used */
+    bool calls;        /* it may call the agent */
+};
+void jit_body_deinit(struct jit_body *body);
+
+/* Compiles a clause for the process, to lie at `va` (a multiple of 16). */
+struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum wire_model model, const struct jit_process *process,
+                        uint64_t va, struct jit_body *out);
+
+#endif

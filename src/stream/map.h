@@ -1,0 +1,30 @@
+/* Maps in the session's memory. Freestanding, for writers (called while firing) and for the controller. `map` is a number below
+ * session->map_count. Keys are type.key_bytes bytes; NULL for a map without a key. */
+#ifndef STREAM_MAP_H
+#define STREAM_MAP_H
+
+#include "wire/session.h"
+
+#include <stdbool.h>
+
+struct wire_map *stream_map(struct wire_session *session, uint32_t map);
+
+/* Writers. False: there was no room, which has been counted. */
+int64_t stream_map_get(struct wire_session *session, uint32_t map, const void *key);
+bool stream_map_set(struct wire_session *session, uint32_t map, const void *key, int64_t value);
+bool stream_map_add(struct wire_session *session, uint32_t map, const void *key, int64_t value, int64_t *sum);
+bool stream_map_get_value(struct wire_session *session, uint32_t map, const void *key, void *value);
+bool stream_map_set_value(struct wire_session *session, uint32_t map, const void *key, const void *value);
+bool stream_map_delete(struct wire_session *session, uint32_t map, const void *key);
+bool stream_map_has(struct wire_session *session, uint32_t map, const void *key);
+uint32_t stream_map_length(struct wire_session *session, uint32_t map);
+/* `shard`: any number. */
+bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint32_t shard);
+int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void *key, uint32_t reduce);
+/* The next key after *iterator (0 at first) into `key`. False at the end. */
+bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key);
+
+/* Which slot of a histogram counts the value. */
+uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value);
+
+#endif

@@ -1,0 +1,26 @@
+/* What eval, maps and rings need of the world they run in. Freestanding; implemented by agent/port.c in a traced process and by
+ * stream/host.c in the controller. Called while firing. */
+#ifndef STREAM_PORT_H
+#define STREAM_PORT_H
+
+#include "wire/session.h"
+
+#include <stdbool.h>
+
+/* Reads the target's memory: all of it or nothing. */
+bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes);
+/* CTX of PID TID UID GID CPU NSECS RAND. */
+uint64_t port_ctx(struct wire_fire *fire, uint32_t what);
+void port_comm(struct wire_fire *fire, char to[16]);
+void port_signal(struct wire_fire *fire, int number);
+/* The time for records: see struct wire_record. */
+uint64_t port_time(const struct wire_session *session);
+/* Waits a little while session->reader is `seen`. */
+void port_wait(struct wire_session *session, uint32_t seen);
+/* Tells the controller that there is something to read. */
+void port_wake(struct wire_session *session);
+/* XMM and ST0 can not be read by general code: JIT code does that itself, the host has none. The bits of a double. */
+uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes);
+uint64_t port_st0(struct wire_fire *fire);
+
+#endif

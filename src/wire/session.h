@@ -1,0 +1,162 @@
+/* The memory that all traced processes of a session share with the controller: rings of records, maps, pool of frames. One memfd, mapped in
+ * every one of them at an address of its own; all offsets are from its start.
+ *
+ *   offset 0        struct wire_session
+ *   rings_offset    struct wire_ring[ring_count], each followed by its data: ring_stride bytes apart
+ *   maps_offset     struct wire_map[map_count]
+ *   data_offset     the stream's data
+ *   frames_offset   struct wire_frame[frame_count], each followed by its bytes: frame_stride apart
+ *   ...             buckets, nodes and values of the maps
+ *
+ * Rules
+ *  1. Whoever writes may be stopped, killed or interrupted by a signal whose handler writes too, at any instruction. So nothing waits for
+ *     another writer: rings are reserved with a compare-and-swap, map entries are published with one, values change by locked instructions.
+ *  2. Which ring, shard or frame a thread uses is a hint. Any number of threads may use the same one.
+ *  3. Positions in rings are 32 bits and wrap; a ring is a power of two of bytes, at most 1 << 30.
+ *  4. Everything here is untrusted for the controller: the processes can write all of it. */
+#ifndef WIRE_SESSION_H
+#define WIRE_SESSION_H
+
+#include "wire/stream.h"
+
+#define WIRE_SESSION_MAGIC 0x317373736279726full
+#define WIRE_SESSION_NAME "probity-session"
+
+/* Losses by cause. */
+enum wire_loss { WIRE_LOSS_RING, WIRE_LOSS_FRAME, WIRE_LOSS_MAP, WIRE_LOSSES };
+
+struct wire_session {
+    uint64_t magic;
+    uint64_t bytes;
+    uint64_t rings_offset, ring_stride;
+    uint64_t maps_offset;
+    uint64_t data_offset;
+    uint64_t frames_offset, frame_stride;
+    uint32_t ring_count; /* a power of two */
+    uint32_t ring_bytes; /* of data, a power of two */
+    uint32_t map_count;
+    uint32_t data_bytes;
+    uint32_t frame_count; /* a power of two */
+    uint32_t frame_bytes; /* that a clause may use */
+    uint32_t shard_mask;
+    uint32_t lossless; /* writers wait for room while `reader` moves */
+    uint32_t off;      /* set by the controller: nobody waits, nobody writes */
+    uint32_t reader;   /* futex: changes whenever the controller has made room in a ring */
+    uint32_t writers;  /* how many writers wait at the futex */
+    uint32_t speculations;
+    uint64_t tsc_base, ns_base;   /* nsecs = ns_base + ((tsc - tsc_base) * tsc_mult >> tsc_shift) */
+    uint32_t tsc_mult, tsc_shift; /* tsc_mult 0: the TSC is not to be trusted, ask the kernel; tsc_shift <= 32 */
+    uint64_t start_ns;
+    uint64_t lost[WIRE_LOSSES];
+    uint64_t wake; /* futex in its low half: writers add one when a ring is half full */
+};
+
+/* A ring's head: each group on its own cache line. */
+struct wire_ring {
+    uint32_t head; /* next position to reserve; writers */
+    uint32_t pad0[15];
+    uint32_t tail; /* next position to read; the controller */
+    uint32_t pad1[15];
+    uint64_t lost; /* records */
+    uint32_t pad2[14];
+};
+
+enum wire_record_state { WIRE_RECORD_FREE, WIRE_RECORD_RESERVED = 1, WIRE_RECORD_COMMITTED = 2, WIRE_RECORD_PADDING = 3 };
+
+/* A record at a multiple of 8 in a ring. It never crosses the ring's end: padding takes the rest. What is free is zero. */
+struct wire_record {
+    uint32_t state; /* bytes of all of it (a multiple of 8) << 2 | enum wire_record_state; written last */
+    uint16_t type;  /* number in the stream's record table, or WIRE_RECORD_ERROR */
+    uint16_t clause;
+    uint64_t time; /* TSC, or nanoseconds without one */
+    uint32_t pid, tid;
+    uint32_t place; /* trace point that fired */
+    uint32_t speculation;
+    /* payload follows */
+};
+enum { WIRE_RECORD_ERROR = 0xffff }; /* payload: struct wire_error_payload */
+
+struct wire_error_payload {
+    uint32_t error; /* enum wire_error */
+    uint32_t insn;  /* of the clause's code */
+    uint64_t value;
+    uint32_t model;
+    uint32_t unused;
+};
+
+/* A map. A key's node is found through its bucket: `bucket` holds the number of the first node + 1, each node the number of the next + 1.
+ * Nodes are added at the head of a chain; only the controller takes them out, and only those that are dead. */
+struct wire_map {
+    struct wire_map_type type;
+    uint32_t shards; /* values of a node, a power of two */
+    uint32_t bucket_mask;
+    uint64_t buckets_offset, nodes_offset;
+    uint32_t node_bytes; /* struct wire_node + key + shards values */
+    uint32_t used;       /* nodes handed out from the front; writers */
+    uint64_t free;       /* list of nodes to use again: count of changes << 32 | number + 1 */
+    uint32_t live;       /* keys */
+    uint32_t dead;       /* nodes that were deleted and not yet taken out */
+    uint64_t refused;    /* insertions for which there was no room */
+};
+
+enum wire_node_state { WIRE_NODE_LIVE = 1, WIRE_NODE_DEAD, WIRE_NODE_RETIRED };
+
+struct wire_node {
+    uint32_t next;
+    uint32_t state; /* enum wire_node_state */
+    uint32_t hash;
+    uint32_t next_free;
+    /* key, then values */
+};
+
+struct wire_frame {
+    uint32_t owner; /* 0: free; else the thread */
+    uint32_t pid;
+    /* frame_bytes follow */
+};
+
+/* What a run of a clause has at hand: on the stack of the thread that fires, or in the host. JIT code and eval share it. */
+struct wire_fire {
+    uint64_t session_va; /* struct wire_session as this process has it */
+    uint64_t frame_va;
+    uint64_t process_va; /* struct wire_process, 0 in the host */
+    uint64_t clause_va;  /* the code: struct wire_insn[] of the clause, for calls out of JIT code; may be 0 in the host */
+    uint64_t pc, sp;     /* of the program at the probed instruction */
+    uint32_t place;
+    uint32_t clause;
+    uint32_t model; /* enum wire_model */
+    uint32_t fuel;
+    uint32_t speculation;
+    uint32_t error; /* enum wire_error: why the run ended */
+    uint64_t error_value;
+    uint32_t error_insn;
+    uint32_t pid, tid; /* 0: not known yet */
+    uint32_t unused;
+    uint64_t machine[WIRE_REG64_COUNT]; /* machine registers by enum wire_reg; JIT code fills in what the clause reads */
+    uint64_t reg[WIRE_REGS];
+};
+
+/* What the agent needs of a process, in private memory of the process that fork wipes (MADV_WIPEONFORK), but for the part that must stay:
+ * two pages, the first wiped. */
+struct wire_process {
+    uint32_t pid; /* 0: ask the kernel */
+    uint32_t random;
+    uint8_t wiped[4088];
+    int32_t tid_offset; /* from the thread pointer to the thread's tid as its C library keeps it; 0: ask the kernel */
+    uint32_t unused;
+    uint64_t session_va;
+    uint64_t place_pcs_va; /* uint64_t[]: address by place */
+    uint32_t place_count;
+    uint32_t safe_count; /* ranges in which reads are direct */
+    struct {
+        uint64_t start_va, end_va;
+    } safe[120];
+};
+
+_Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 16 && sizeof(struct wire_frame) == 8, "layout");
+_Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, machine) == 96 && offsetof(struct wire_fire, reg) == 240,
+               "layout");
+_Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
+_Static_assert(sizeof(struct wire_map) == 112, "layout");
+
+#endif
