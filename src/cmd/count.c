@@ -408,7 +408,7 @@ int cmd_count(int argc, char **argv)
         return error ? cmd_fail(error) : 0;
     }
     int signal_fd = signals_fd();
-    counting.session = load_session_create(counting.spec.at, counting.spec.n, show_progress, NULL);
+    counting.session = load_session_create(counting.spec.at, counting.spec.n, NULL, show_progress, NULL);
     error = count(&counting, signal_fd);
     struct err *detach_error = load_session_detach(counting.session);
     /* A command that still runs ends with us, as it would under a shell's Ctrl-C. */

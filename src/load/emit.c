@@ -5,10 +5,17 @@
 
 enum { INT3 = 0xcc };
 
+/* A 32-bit distance in the code to a 64-bit word behind it. */
+struct literal {
+    size_t at; /* where the distance is */
+    uint64_t value;
+};
+
 struct emitter {
     const struct load_fire_context *fire;
     uint64_t va; /* of the trampoline */
     struct load_trampoline *out;
+    VEC(struct literal) literal;
 };
 
 void load_trampoline_deinit(struct load_trampoline *trampoline)
@@ -57,16 +64,44 @@ static enum insn_reason put_jmp(struct emitter *emit, uint64_t to_va)
     return INSN_OK;
 }
 
+static void put_clause(struct emitter *emit, const struct load_probe *probe)
+{
+    uint8_t bytes[FIRE_MAX_BYTES];
+    size_t literal, start = emit->out->code.n;
+    size_t size = fire_clause_emit(emit->fire->mode, here(emit), probe->body_va, probe->counter, bytes, &literal);
+    if (literal)
+        VEC_PUSH(&emit->literal, (struct literal){start + literal, probe->body_va});
+    put(emit, bytes, size);
+}
+
 static void put_fire(struct emitter *emit, const struct load_probe *probe, uint64_t origin_va)
 {
     const struct load_fire_context *fire = emit->fire;
     uint8_t bytes[FIRE_MAX_BYTES];
-    bool counts = probe->action == LOAD_COUNT;
-    size_t size = counts
-                      ? fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes)
-                      : fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes);
-    note_pc(emit, here(emit), origin_va, counts ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, probe->counter);
-    put(emit, bytes, size);
+    note_pc(emit, here(emit), origin_va, probe->action == LOAD_COUNT ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, probe->counter);
+    switch ((enum load_action)probe->action) {
+    case LOAD_COUNT:
+        put(emit, bytes,
+            fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes));
+        break;
+    case LOAD_CALL_AGENT:
+        put(emit, bytes, fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes));
+        break;
+    case LOAD_CLAUSE:
+        put_clause(emit, probe);
+        break;
+    }
+}
+
+/* The addresses that the code reads go behind it. */
+static void put_literals(struct emitter *emit)
+{
+    for (size_t i = 0; i < emit->literal.n; i++) {
+        const struct literal *literal = &emit->literal.at[i];
+        uint32_t distance = (uint32_t)(emit->out->code.n - (literal->at + 4));
+        memcpy(&emit->out->code.at[literal->at], &distance, sizeof distance);
+        put(emit, (const uint8_t *)&literal->value, sizeof literal->value);
+    }
 }
 
 static void put_copy(struct emitter *emit, const struct insn *insn, const struct insn_copy *copy)
@@ -137,11 +172,9 @@ static enum insn_reason put_insn(struct emitter *emit, const struct insn *insn, 
     return reason;
 }
 
-enum insn_reason load_emit(const struct load_fire_context *fire, const struct load_flow *flow, const struct load_window *window,
-                           const struct load_probe *probe, size_t probe_count, uint64_t bias, uint64_t va, struct load_trampoline *out)
+static enum insn_reason put_window(struct emitter *emit, const struct load_flow *flow, const struct load_window *window,
+                                   const struct load_probe *probe, size_t probe_count, uint64_t bias)
 {
-    struct emitter emit = {fire, va, out};
-    out->code.n = out->pc.n = 0;
     bool falls_through = true;
     size_t done = 0;
     for (uint32_t i = 0; i < window->count; i++) {
@@ -150,12 +183,24 @@ enum insn_reason load_emit(const struct load_fire_context *fire, const struct lo
         while (done + here_count < probe_count && probe[done + here_count].va == insn->va)
             here_count++;
         struct insn moved = with_bias(insn, bias);
-        enum insn_reason reason = put_insn(&emit, &moved, probe + done, here_count, &falls_through);
+        enum insn_reason reason = put_insn(emit, &moved, probe + done, here_count, &falls_through);
         if (reason != INSN_OK)
             return reason;
         done += here_count;
     }
-    return falls_through ? put_jmp(&emit, window->end_va + bias) : INSN_OK;
+    return falls_through ? put_jmp(emit, window->end_va + bias) : INSN_OK;
+}
+
+enum insn_reason load_emit(const struct load_fire_context *fire, const struct load_flow *flow, const struct load_window *window,
+                           const struct load_probe *probe, size_t probe_count, uint64_t bias, uint64_t va, struct load_trampoline *out)
+{
+    struct emitter emit = {.fire = fire, .va = va, .out = out};
+    out->code.n = out->pc.n = 0;
+    enum insn_reason reason = put_window(&emit, flow, window, probe, probe_count, bias);
+    if (reason == INSN_OK)
+        put_literals(&emit);
+    VEC_FREE(&emit.literal);
+    return reason;
 }
 
 void load_emit_patch(const struct load_window *window, uint64_t bias, uint64_t trampoline_va, uint64_t far_island_va, uint8_t patch[8],

@@ -6,12 +6,13 @@
 #include "load/window.h"
 #include "wire/shared.h"
 
-enum load_action { LOAD_COUNT, LOAD_CALL_AGENT };
+enum load_action { LOAD_COUNT, LOAD_CALL_AGENT, LOAD_CLAUSE };
 
 /* One probe at an instruction (file address). Several may sit on one. */
 struct load_probe {
     uint64_t va;
-    uint32_t counter; /* LOAD_COUNT: its number */
+    uint32_t counter; /* LOAD_COUNT: its number; LOAD_CLAUSE: the place's */
+    uint64_t body_va; /* LOAD_CLAUSE */
     uint8_t action;   /* enum load_action */
     bool taken;       /* only when the conditional branch is taken */
 };

@@ -191,3 +191,23 @@ size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argume
 #undef PUT
     return (size_t)(at - out);
 }
+
+/* ---- clauses ---- */
+
+size_t fire_clause_emit(enum insn_mode mode, uint64_t va, uint64_t body_va, uint32_t place, uint8_t out[FIRE_MAX_BYTES], size_t *literal)
+{
+    static const uint8_t code64[] = {0x48, 0x8d, 0x64, 0x24, 0x80,                                /* lea -128(%rsp),%rsp */
+                                     0x68, 0,    0,    0,    0,                                   /* push $place */
+                                     0xff, 0x15, 0,    0,    0,    0,                             /* call *body(%rip) */
+                                     0x48, 0x8d, 0xa4, 0x24, 0x88, 0x00, 0x00, 0x00};             /* lea 136(%rsp),%rsp */
+    static const uint8_t code32[] = {0x68, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0x8d, 0x64, 0x24, 0x04}; /* push; call; lea 4(%esp),%esp */
+    bool wide = mode == INSN_MODE_64;
+    size_t bytes = wide ? sizeof code64 : sizeof code32;
+    memcpy(out, wide ? code64 : code32, bytes);
+    memcpy(out + (wide ? 6 : 1), &place, 4);
+    *literal = wide ? 12 : 0;
+    uint32_t distance = (uint32_t)(body_va - (va + 10));
+    if (!wide)
+        memcpy(out + 6, &distance, 4);
+    return bytes;
+}

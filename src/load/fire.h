@@ -25,6 +25,10 @@ size_t fire_count_emit(enum insn_mode mode, uint64_t counter_va, uint32_t shard_
 /* Code that calls the agent's function at `function_va` with `argument` and keeps every register. */
 size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES]);
 
+/* Code that calls a clause's body (jit/jit.h says how) for place number `place`. In 64-bit code the address of the body is read from
+ * elsewhere: *literal is where in the code the distance to it, from behind that field, is to be put; 0 when there is no such field. */
+size_t fire_clause_emit(enum insn_mode mode, uint64_t va, uint64_t body_va, uint32_t place, uint8_t out[FIRE_MAX_BYTES], size_t *literal);
+
 /* How to undo counting code at one of its boundaries. */
 struct fire_undo {
     uint8_t saved;         /* words on the stack: ax, then cx, then dx were pushed */

@@ -66,6 +66,10 @@ struct load_process {
     uint32_t next_counter;
     uint64_t pause_ns;
     uint64_t agent_va;
+    uint64_t session_va, process_va;          /* of a program: struct wire_session and struct wire_process in the process; else 0 */
+    uint64_t place_pcs_offset, places_offset; /* in shared memory: uint64_t and struct wire_place by place */
+    VEC(struct load_region) body;             /* by clause; va 0: none */
+    bool tid_known;
     bool detached;
 };
 
@@ -78,6 +82,8 @@ struct wire_region *load_shared_regions(struct wire_shared *shared);
 struct wire_site *load_shared_sites(struct wire_shared *shared);
 struct wire_pc *load_shared_pcs(struct wire_shared *shared);
 struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes, int protection, int flags, int fd, uint64_t *out);
+struct err *load_remote_close(struct target *target, int fd);
+struct err *load_remote_wipe_on_fork(struct target *target, uint64_t va, uint64_t bytes);
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes);
 
 /* region.c: memory for trampolines within reach of [start_va, end_va). */

@@ -212,6 +212,7 @@ static void free_process(struct load_process *process)
         target_close(process->child.at[i]);
     VEC_FREE(&process->child);
     VEC_FREE(&process->trap);
+    VEC_FREE(&process->body);
     VEC_FREE(&process->region);
     VEC_FREE(&process->far_page);
     VEC_FREE(&process->far_island);

@@ -3,6 +3,7 @@
  * The journal lies in the process's own memory, so everything in it is checked against what the process really has: bytes are put back only
  * where ours are found, mappings are removed only where they look like ours. */
 #include "load/internal.h"
+#include "wire/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,12 +124,12 @@ static uint64_t at_trap(void *context, uint64_t va)
 /* ---- mappings ---- */
 
 /* Whether all of [va, va + bytes) is mapped as we mapped it. The kernel joins mappings that touch, so a region may be a part of one. */
-static bool is_code_map(const struct target_maps *maps, uint64_t va, uint64_t bytes)
+static bool is_our_map(const struct target_maps *maps, uint64_t va, uint64_t bytes)
 {
     for (size_t i = 0; i < maps->map.n; i++) {
         const struct target_map *map = &maps->map.at[i];
         if (va >= map->start_va && va + bytes <= map->end_va && va + bytes > va)
-            return !map->inode && !map->writable && map->executable;
+            return !map->inode && !map->shared && map->writable != map->executable;
     }
     return false;
 }
@@ -139,12 +140,13 @@ static struct err *unmap(struct revert *revert)
     ERR_TRY(target_maps_read(revert->target, &maps));
     struct err *error = NULL;
     for (uint32_t i = 0; i < revert->shared.region_count && !error; i++)
-        if (is_code_map(&maps, revert->region[i].va, revert->region[i].bytes))
+        if (is_our_map(&maps, revert->region[i].va, revert->region[i].bytes))
             error = load_remote_munmap(revert->target, revert->region[i].va, revert->region[i].bytes);
     /* The journal, which tells about the code, goes last. */
-    for (size_t i = 0; i < maps.map.n && !error; i++)
-        if (strstr(maps.map.at[i].path, "/memfd:" WIRE_MEMFD_NAME "-"))
-            error = load_remote_munmap(revert->target, maps.map.at[i].start_va, maps.map.at[i].end_va - maps.map.at[i].start_va);
+    for (int last = 0; last < 2; last++)
+        for (size_t i = 0; i < maps.map.n && !error; i++)
+            if (strstr(maps.map.at[i].path, last ? "/memfd:" WIRE_MEMFD_NAME "-" : "/memfd:" WIRE_SESSION_NAME))
+                error = load_remote_munmap(revert->target, maps.map.at[i].start_va, maps.map.at[i].end_va - maps.map.at[i].start_va);
     target_maps_deinit(&maps);
     return error;
 }

@@ -41,6 +41,8 @@ struct member {
 struct load_session {
     const struct spec *spec;
     size_t spec_count;
+    const struct load_program *program; /* NULL: trace points are counted */
+    struct names names;
     size_t *matches; /* by specification */
     load_progress_fn *progress;
     void *progress_context;
@@ -127,16 +129,52 @@ static bool is_meant(const struct spec *spec, struct load_process *process, cons
     return (spec->pid && !spec->module[0]) || spec_matches_module(spec, module->path);
 }
 
+/* What the trace point is called where scripts ask for it. */
+static uint32_t probe_name(struct load_session *session, const struct spec *spec, const struct load_row *row)
+{
+    bool inside = row->point[0] == '+';
+    char *name = spec->label ? memory_text(spec->label)
+                             : memory_format("%s:%s:%s%s", spec->point == SPEC_RETURN ? "uretprobe" : "uprobe", row->module, row->function,
+                                             inside ? row->point : "");
+    uint32_t number = names_number(&session->names, name);
+    free(name);
+    return number;
+}
+
+static struct err *add_clause(struct load_session *session, struct member *member, struct load_module *module,
+                              const struct load_resolved *resolved, const struct load_trace_point *point, uint32_t row, size_t spec,
+                              requests *out)
+{
+    struct wire_place meaning = {.row = row,
+                                 .func = names_number(&session->names, session->row.at[row].function),
+                                 .probe = probe_name(session, &session->spec[spec], &session->row.at[row])};
+    uint64_t body_va = load_process_body(member->process, session->program->clause[spec]);
+    for (uint32_t i = 0; i < point->place_count && body_va; i++) {
+        const struct load_place *place = &resolved->place.at[point->first_place + i];
+        uint32_t number;
+        ERR_TRY(load_process_new_place(member->process, place->va + module->bias, &meaning, &number));
+        VEC_PUSH(&member->counter, (struct row_counter){row, number});
+        VEC_PUSH(out, (struct load_request){
+                          .module = module,
+                          .func_va = place->func_va,
+                          .func_size = place->func_size,
+                          .probe = {.va = place->va, .counter = number, .action = LOAD_CLAUSE, .body_va = body_va, .taken = place->taken}});
+    }
+    return NULL;
+}
+
 static struct err *add_trace_point(struct load_session *session, struct member *member, struct load_module *module,
-                                   const struct load_resolved *resolved, size_t index, bool by_name, requests *out)
+                                   const struct load_resolved *resolved, size_t index, size_t spec, requests *out)
 {
     const struct load_trace_point *point = &resolved->point.at[index];
     uint32_t row = row_of(session, module, point), counter;
-    session->row.at[row].by_name |= by_name;
+    session->row.at[row].by_name |= !session->spec[spec].function || !strpbrk(session->spec[spec].function, "*?[");
     if (point->refusal != INSN_OK) {
         session->row.at[row].reason = point->refusal;
         return NULL;
     }
+    if (session->program)
+        return add_clause(session, member, module, resolved, point, row, spec, out);
     while (member->row_module.n <= row) {
         VEC_PUSH(&member->row_module, 0);
         VEC_PUSH(&member->row_counter, 0);
@@ -180,7 +218,7 @@ static struct err *resolve_module(struct load_session *session, struct member *m
         load_resolve(module->code, spec, &resolved);
         session->matches[i] += resolved.point.n;
         for (size_t k = 0; k < resolved.point.n && !error; k++)
-            error = add_trace_point(session, member, module, &resolved, k, !spec->function || !strpbrk(spec->function, "*?["), out);
+            error = add_trace_point(session, member, module, &resolved, k, i, out);
         load_resolved_deinit(&resolved);
         if (error)
             return error;
@@ -204,7 +242,7 @@ static void note_results(struct load_session *session, const struct member *memb
     for (size_t i = 0; i < done->n; i++) {
         struct row_counter key = {0, done->at[i].probe.counter};
         const struct row_counter *found =
-            done->at[i].probe.action == LOAD_COUNT && sorted.n ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter) : NULL;
+            done->at[i].probe.action != LOAD_CALL_AGENT && sorted.n ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter) : NULL;
         if (!found)
             continue;
         struct load_row *row = &session->row.at[found->row];
@@ -242,6 +280,8 @@ static struct err *sync_process(struct load_session *session, struct member *mem
     }
     if (!error)
         note_results(session, member, &list);
+    if (!error)
+        error = load_process_find_tid(process);
     VEC_FREE(&list);
     return error;
 }
@@ -286,7 +326,7 @@ static struct err *detach_member(struct member *member)
     /* The counters are read after the last probe is gone. */
     const struct wire_shared *shared = load_process_shared(member->process);
     struct err *error = load_process_detach(member->process);
-    for (size_t i = 0; i < member->counter.n; i++)
+    for (size_t i = 0; i < member->counter.n && !session->program; i++)
         session->row.at[member->counter.at[i].row].ended += drain_counter(shared, member->counter.at[i].counter);
     load_process_destroy(member->process);
     VEC_FREE(&member->counter);
@@ -316,7 +356,9 @@ static struct err *add_member(struct load_session *session, struct target *targe
     member->session = session;
     member->process = process;
     member->is_command = is_command;
-    struct err *error = sync_process(session, member, true);
+    struct err *error = session->program ? load_process_prepare(process, session->program) : NULL;
+    if (!error)
+        error = sync_process(session, member, true);
     if (error) {
         err_free(detach_member(member));
         return error;
@@ -347,11 +389,13 @@ struct err *load_session_start(struct load_session *session, char *const argv[])
     return error;
 }
 
-struct load_session *load_session_create(const struct spec *spec, size_t spec_count, load_progress_fn *progress, void *context)
+struct load_session *load_session_create(const struct spec *spec, size_t spec_count, const struct load_program *program,
+                                         load_progress_fn *progress, void *context)
 {
     struct load_session *session = memory_zero(1, sizeof *session);
     session->spec = spec;
     session->spec_count = spec_count;
+    session->program = program;
     session->matches = memory_zero(spec_count, sizeof *session->matches);
     session->progress = progress;
     session->progress_context = context;
@@ -393,6 +437,7 @@ struct err *load_session_destroy(struct load_session *session)
     VEC_FREE(&session->row);
     VEC_FREE(&session->row_bucket);
     VEC_FREE(&session->member);
+    names_deinit(&session->names);
     load_cache_destroy(session->cache);
     VEC_FREE(&session->orphan);
     close(session->poll_fd);
@@ -518,6 +563,11 @@ void load_session_hits(const struct load_session *session, uint64_t *hits)
         for (size_t i = 0; i < member->counter.n; i++)
             hits[member->counter.at[i].row] += drain_counter(load_process_shared(member->process), member->counter.at[i].counter);
     }
+}
+
+const struct names *load_session_names(const struct load_session *session)
+{
+    return &session->names;
 }
 
 size_t load_session_matches(const struct load_session *session, size_t spec)

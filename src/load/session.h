@@ -5,7 +5,9 @@
 #ifndef LOAD_SESSION_H
 #define LOAD_SESSION_H
 
+#include "base/names.h"
 #include "load/process.h"
+#include "load/program.h"
 #include "load/resolve.h"
 
 struct load_row {
@@ -22,9 +24,11 @@ struct load_row {
 struct load_session;
 typedef void load_progress_fn(void *context, const char *module, size_t places_done, size_t places);
 
-/* The specifications stay the caller's and must outlive the session. `progress` may be NULL. Blocks SIGCHLD in the calling thread, and
+/* The specifications stay the caller's and must outlive the session, and so does `program`: with one, trace points fire their clauses
+ * instead of being counted. Both `program` and `progress` may be NULL. Blocks SIGCHLD in the calling thread, and
  * while the session lives the ends and stops of all children are taken by load_session_handle(). */
-struct load_session *load_session_create(const struct spec *spec, size_t spec_count, load_progress_fn *progress, void *context);
+struct load_session *load_session_create(const struct spec *spec, size_t spec_count, const struct load_program *program,
+                                         load_progress_fn *progress, void *context);
 /* Detaches from every process that is left. The first error is returned, all are detached anyway. */
 struct err *load_session_destroy(struct load_session *session);
 
@@ -53,6 +57,8 @@ size_t load_session_row_count(const struct load_session *session);
 const struct load_row *load_session_row(const struct load_session *session, size_t index);
 /* Fills in the hits of every row so far. */
 void load_session_hits(const struct load_session *session, uint64_t *hits);
+/* The names that struct wire_place speaks of. */
+const struct names *load_session_names(const struct load_session *session);
 /* How many trace points the specification has matched so far, in all processes. */
 size_t load_session_matches(const struct load_session *session, size_t spec);
 /* The longest that all threads of a process were stopped for a change. */

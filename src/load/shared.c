@@ -1,4 +1,5 @@
 #include "load/internal.h"
+#include "wire/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +11,8 @@
 #include <unistd.h>
 
 /* System call numbers of both ABIs, in the order of enum remote_call. */
-enum remote_call { CALL_MMAP, CALL_MUNMAP, CALL_CLOSE, CALL_MEMFD_CREATE };
-static const int number64[] = {9, 11, 3, 319}, number32[] = {192, 91, 6, 356};
+enum remote_call { CALL_MMAP, CALL_MUNMAP, CALL_CLOSE, CALL_MEMFD_CREATE, CALL_MADVISE };
+static const int number64[] = {9, 11, 3, 319, 28}, number32[] = {192, 91, 6, 356, 219};
 
 static struct err *call(struct target *target, enum remote_call name, const uint64_t args[6], int64_t *result)
 {
@@ -40,6 +41,19 @@ struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t byte
     return result < 0 ? failed(target, "munmap", result) : NULL;
 }
 
+struct err *load_remote_close(struct target *target, int fd)
+{
+    int64_t ignored;
+    return call(target, CALL_CLOSE, (uint64_t[6]){(uint64_t)fd}, &ignored);
+}
+
+struct err *load_remote_wipe_on_fork(struct target *target, uint64_t va, uint64_t bytes)
+{
+    int64_t result;
+    ERR_TRY(call(target, CALL_MADVISE, (uint64_t[6]){va, bytes, MADV_WIPEONFORK}, &result));
+    return result < 0 ? failed(target, "madvise", result) : NULL;
+}
+
 struct wire_region *load_shared_regions(struct wire_shared *shared)
 {
     return (void *)((char *)shared + shared->regions_offset);
@@ -62,7 +76,7 @@ static uint64_t round_up(uint64_t value, uint64_t step)
 
 /* Lays the memory out. A shard is a power of two of bytes; there is one for each processor that exists, fewer in a 32-bit process, where
  * address space is dear. */
-static void lay_out(struct wire_shared *shared, int width, uint32_t counter_room)
+static void lay_out(struct load_process *process, struct wire_shared *shared, int width, uint32_t counter_room)
 {
     enum { PAGE = 4096, NARROW_LIMIT = 64 << 20, PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2 };
     unsigned shift = 12;
@@ -92,7 +106,9 @@ static void lay_out(struct wire_shared *shared, int width, uint32_t counter_room
     shared->sites_offset = end;
     end = round_up(end + shared->site_room * sizeof(struct wire_site), PAGE);
     shared->pcs_offset = end;
-    shared->shared_bytes = round_up(end + shared->pc_room * sizeof(struct wire_pc), PAGE);
+    process->place_pcs_offset = round_up(end + shared->pc_room * sizeof(struct wire_pc), PAGE);
+    process->places_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
+    shared->shared_bytes = round_up(process->places_offset + counter_room * sizeof(struct wire_place), PAGE);
 }
 
 /* The process makes the memory, so that it belongs to its user; we reach it through /proc. */
@@ -118,7 +134,7 @@ struct err *load_shared_create(struct load_process *process, uint32_t counter_ro
 {
     struct target *target = process->target;
     struct wire_shared layout;
-    lay_out(&layout, target_width(target), counter_room);
+    lay_out(process, &layout, target_width(target), counter_room);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     snprintf(process->memfd_name, sizeof process->memfd_name, WIRE_MEMFD_NAME "-%d-%lx", getpid(),
@@ -133,8 +149,7 @@ struct err *load_shared_create(struct load_process *process, uint32_t counter_ro
     uint64_t va = 0;
     if (!error)
         error = load_remote_mmap(target, 0, layout.shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, (int)remote_fd, &va);
-    int64_t ignored;
-    struct err *close_error = call(target, CALL_CLOSE, (uint64_t[6]){(uint64_t)remote_fd}, &ignored);
+    struct err *close_error = load_remote_close(target, (int)remote_fd);
     if (error)
         return err_free(close_error), error;
     process->shared->shared_va = va;

@@ -129,6 +129,7 @@ void spec_deinit(struct spec *spec)
     free(spec->text);
     free(spec->module);
     free(spec->function);
+    free(spec->label);
     memset(spec, 0, sizeof *spec);
 }
 

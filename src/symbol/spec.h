@@ -18,6 +18,7 @@ struct spec {
     char *function;  /* name or glob; NULL with SPEC_ADDRESS */
     uint64_t offset; /* SPEC_OFFSET: bytes from the function's entry; SPEC_ADDRESS: the file's own address */
     enum spec_point point;
+    char *label; /* what scripts call it; NULL: made from its parts */
 };
 
 /* ERR_USAGE with a message that shows what a specification looks like. */

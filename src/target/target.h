@@ -136,6 +136,12 @@ struct err *target_remote_text(struct target *target, const char *text, uint64_t
 struct err *target_remote_buffer(struct target *target, uint64_t *va);
 struct err *target_remote_end(struct target *target);
 
+/* Gives a stopped target a copy of our descriptor `fd`. `scratch_va`: TARGET_SCRATCH bytes of the target that may be written to. */
+enum { TARGET_SCRATCH = 256 };
+struct err *target_send_fd(struct target *target, int fd, uint64_t scratch_va, int *remote_fd);
+/* The thread pointer of a stopped thread, 0 when it has none yet. */
+uint64_t target_thread_pointer(const struct target *target, const struct target_thread *thread);
+
 /* Processes other than `except` and ourselves that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */
 typedef VEC(pid_t) target_pids;
 void target_find_by_map(const char *path, pid_t except, target_pids *out);

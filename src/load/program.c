@@ -1,0 +1,164 @@
+#include "load/program.h"
+
+#include "jit/jit.h"
+#include "load/internal.h"
+#include "stream/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, PROCESS_BYTES = 2 * PAGE };
+_Static_assert(sizeof(struct wire_process) <= PROCESS_BYTES, "two pages");
+
+/* ---- memory ---- */
+
+static struct err *map_session(struct load_process *process, const struct load_program *program)
+{
+    int remote_fd;
+    /* The counters of a process that is only being prepared are nobody's yet: room for a message. */
+    ERR_TRY(target_send_fd(process->target, program->memory_fd, process->fire.counters_va, &remote_fd));
+    memset((char *)process->shared + process->shared->counters_offset, 0, TARGET_SCRATCH);
+    struct err *error = load_remote_mmap(process->target, 0, program->memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                                         remote_fd, &process->session_va);
+    struct err *close_error = load_remote_close(process->target, remote_fd);
+    if (!error)
+        return close_error;
+    err_free(close_error);
+    return error;
+}
+
+/* Private memory for struct wire_process, whose first page a fork wipes. It is a region like those of code, for the journal. */
+static struct err *map_process_pages(struct load_process *process)
+{
+    struct wire_shared *shared = process->shared;
+    if (shared->region_count == shared->region_room)
+        return err_new(ERR_PLACE, "process %d: too many pieces of memory", target_pid(process->target));
+    struct wire_region *region = &load_shared_regions(shared)[shared->region_count];
+    ERR_TRY(
+        load_remote_mmap(process->target, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, &process->process_va));
+    *region = (struct wire_region){process->process_va, PROCESS_BYTES};
+    shared->region_count++;
+    ERR_TRY(load_remote_wipe_on_fork(process->target, process->process_va, PAGE));
+    struct wire_process head = {
+        .session_va = process->session_va,
+        .place_pcs_va = shared->shared_va + process->place_pcs_offset,
+        .places_va = shared->shared_va + process->places_offset,
+        .place_count = shared->counter_room,
+        .quiet = target_has_seccomp(process->target),
+    };
+    return target_write(process->target, process->process_va, &head, sizeof head);
+}
+
+/* ---- bodies ---- */
+
+static struct err *place_body(struct load_process *process, const struct load_program *program, uint32_t clause, enum wire_model model,
+                              const struct jit_process *facts)
+{
+    uint64_t va = 0;
+    struct jit_body body = {0};
+    struct err *error = jit_compile(program->stream, clause, model, facts, 0x10000, &body);
+    if (!error)
+        error = load_region_alloc(process, process->agent_va, process->agent_va + PAGE, body.code.n, 0, &va);
+    if (!error) {
+        jit_body_deinit(&body);
+        error = jit_compile(program->stream, clause, model, facts, va, &body);
+    }
+    if (!error)
+        error = target_write(process->target, va, body.code.at, body.code.n);
+    if (!error)
+        VEC_PUSH(&process->body, (struct load_region){va, body.code.n, 0});
+    jit_body_deinit(&body);
+    return error;
+}
+
+static struct err *place_bodies(struct load_process *process, const struct load_program *program)
+{
+    enum wire_model model = target_width(process->target) == 64 ? WIRE_LP64 : WIRE_ILP32;
+    struct jit_process facts = {
+        .session_va = process->session_va,
+        .session = program->memory,
+        .process_va = process->process_va,
+        .op_va = process->agent_va + WIRE_AGENT_OP,
+        .error_va = process->agent_va + WIRE_AGENT_ERROR,
+        .claim_va = process->agent_va + WIRE_AGENT_CLAIM,
+        .release_va = process->agent_va + WIRE_AGENT_RELEASE,
+    };
+    for (uint32_t i = 0; i < program->stream->clause_count; i++) {
+        if (!(stream_clauses(program->stream)[i].has_model >> model & 1)) {
+            VEC_PUSH(&process->body, (struct load_region){0});
+            continue;
+        }
+        ERR_TRY(place_body(process, program, i, model, &facts));
+    }
+    return NULL;
+}
+
+struct err *load_process_prepare(struct load_process *process, const struct load_program *program)
+{
+    bool was_running = target_is_running(process->target);
+    struct err *error = target_stop_one(process->target);
+    if (!error)
+        error = map_session(process, program);
+    if (!error)
+        error = map_process_pages(process);
+    if (!error)
+        error = place_bodies(process, program);
+    struct err *resume = was_running ? target_resume(process->target) : NULL;
+    if (!error)
+        error = resume;
+    else
+        err_free(resume);
+    return error;
+}
+
+uint64_t load_process_body(const struct load_process *process, uint32_t clause)
+{
+    return clause < process->body.n ? process->body.at[clause].va : 0;
+}
+
+/* ---- places ---- */
+
+struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, const struct wire_place *meaning, uint32_t *number)
+{
+    ERR_TRY(load_process_new_counter(process, number));
+    char *shared = (char *)process->shared;
+    ((uint64_t *)(shared + process->place_pcs_offset))[*number] = pc_va;
+    ((struct wire_place *)(shared + process->places_offset))[*number] = *meaning;
+    return NULL;
+}
+
+/* ---- thread ids ---- */
+
+/* Where C libraries keep it: glibc, musl. */
+static const int32_t tid_offset64[] = {0x2d0, 0x30}, tid_offset32[] = {0x68, 0x18};
+
+struct err *load_process_find_tid(struct load_process *process)
+{
+    struct target *target = process->target;
+    int32_t offset = 0;
+    if (process->tid_known || !process->process_va)
+        return NULL;
+    bool was_running = target_is_running(target);
+    ERR_TRY(target_stop_one(target));
+    for (size_t i = 0; i < target_thread_count(target); i++) {
+        const struct target_thread *thread = target_thread(target, i);
+        uint64_t pointer = thread->stopped ? target_thread_pointer(target, thread) : 0;
+        for (int k = 0; pointer && !offset && k < 2; k++) {
+            int32_t candidate = (target_width(target) == 64 ? tid_offset64 : tid_offset32)[k], tid = 0;
+            if (target_read_some(target, pointer + (uint64_t)candidate, &tid, sizeof tid) == sizeof tid && tid == thread->tid)
+                offset = candidate;
+        }
+    }
+    struct err *error = NULL;
+    if (offset) {
+        process->tid_known = true;
+        error = target_write(target, process->process_va + offsetof(struct wire_process, tid_offset), &offset, sizeof offset);
+    }
+    struct err *resume = was_running ? target_resume(target) : NULL;
+    if (!error)
+        error = resume;
+    else
+        err_free(resume);
+    return error;
+}

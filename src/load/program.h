@@ -1,0 +1,26 @@
+/* A compiled script in the processes of a session: for each process the session's memory is mapped and every clause is compiled to a body,
+ * which the firing code of its places calls. */
+#ifndef LOAD_PROGRAM_H
+#define LOAD_PROGRAM_H
+
+#include "load/process.h"
+#include "wire/session.h"
+
+/* All of it stays the caller's. */
+struct load_program {
+    const struct wire_stream *stream; /* verified */
+    const struct wire_session *memory;
+    int memory_fd;
+    const uint32_t *clause; /* by specification of the session: the clause that it fires */
+};
+
+/* Prepares a process for the program: once, before its first probe of it. */
+struct err *load_process_prepare(struct load_process *process, const struct load_program *program);
+/* The body of a clause. 0 when the clause is not compiled for the process's model. */
+uint64_t load_process_body(const struct load_process *process, uint32_t clause);
+/* A new place at the instruction at `pc_va` of the process. */
+struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, const struct wire_place *meaning, uint32_t *number);
+/* Looks, if that is not known yet, where the C library keeps a thread's id, so that firing code need not ask the kernel. */
+struct err *load_process_find_tid(struct load_process *process);
+
+#endif
