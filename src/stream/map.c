@@ -354,7 +354,7 @@ static uint64_t as_rank(const struct wire_map_type *type, int64_t value)
     return type->kind == WIRE_MAP_MIN ? ~rank : rank;
 }
 
-static int64_t from_rank(const struct wire_map_type *type, uint64_t rank)
+int64_t stream_rank_value(const struct wire_map_type *type, uint64_t rank)
 {
     rank = type->kind == WIRE_MAP_MIN ? ~rank : rank;
     return (int64_t)(rank ^ (type->is_signed ? 1ull << 63 : 0));
@@ -468,7 +468,7 @@ int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void
     bool ranked = m->type.kind == WIRE_MAP_MIN || m->type.kind == WIRE_MAP_MAX,
          pair = m->type.kind == WIRE_MAP_AVG || m->type.kind == WIRE_MAP_STATS;
     if (ranked)
-        return most ? from_rank(&m->type, most) : 0;
+        return most ? stream_rank_value(&m->type, most) : 0;
     switch (reduce) {
     case WIRE_REDUCE_AVG:
         return pair ? average(&m->type, second, first) : (int64_t)first;

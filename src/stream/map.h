@@ -27,4 +27,7 @@ bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *itera
 /* Which slot of a histogram counts the value. */
 uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value);
 
+/* The number behind the word of a MIN or MAX map. */
+int64_t stream_rank_value(const struct wire_map_type *type, uint64_t rank);
+
 #endif
