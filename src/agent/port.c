@@ -144,6 +144,8 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
         return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETUID, 0, 0, 0, 0);
     case WIRE_CTX_GID:
         return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETGID, 0, 0, 0, 0);
+    case WIRE_CTX_PPID:
+        return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETPPID, 0, 0, 0, 0);
     case WIRE_CTX_CPU:
         return current_cpu();
     case WIRE_CTX_NSECS:

@@ -9,6 +9,8 @@
 /* Each gets its own name in argv[0] and returns the exit code. */
 int cmd_list(int argc, char **argv);
 int cmd_count(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
+int cmd_compile(int argc, char **argv);
 
 /* Prints `probity: message` to stderr, frees the error and returns its exit code. */
 int cmd_fail(struct err *error);

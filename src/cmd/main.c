@@ -9,6 +9,8 @@ static const struct {
 } command[] = {
     {"list", cmd_list, "show the trace points that a specification means and how each would be probed"},
     {"count", cmd_count, "count hits of trace points in running processes or in a command"},
+    {"trace", cmd_trace, "run a script in bpftrace's language against live processes"},
+    {"compile", cmd_compile, "show what a script compiles to, for both data models"},
 };
 
 static void usage(FILE *out)

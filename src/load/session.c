@@ -22,6 +22,14 @@ struct row_counter {
     uint32_t row, counter;
 };
 
+/* Where a process had a file. */
+struct mapped {
+    pid_t pid;
+    uint64_t start_va, end_va, bias;
+    char *path;
+    struct load_code *code; /* the cache's, NULL when it was never read */
+};
+
 struct stop {
     pid_t tid;
     int status;
@@ -48,7 +56,8 @@ struct load_session {
     void *progress_context;
     struct load_cache *cache;
     VEC(struct load_row) row;
-    VEC(uint32_t) row_bucket; /* hash table of row index + 1 */
+    VEC(uint32_t) row_bucket;  /* hash table of row index + 1 */
+    VEC(struct mapped) mapped; /* kept when processes end */
     VEC(struct member *) member;
     int event_fd;            /* written by watchers */
     int child_fd;            /* readable when SIGCHLD is pending: a traced thread stopped */
@@ -199,10 +208,20 @@ static struct err *add_trace_point(struct load_session *session, struct member *
     return NULL;
 }
 
+static void note_mapped(struct load_session *session, const struct member *member, struct load_module *module)
+{
+    if (!session->program)
+        return;
+    err_free(load_module_open(member->process, module)); /* what can not be read has no names */
+    VEC_PUSH(&session->mapped, (struct mapped){target_pid(load_process_target(member->process)), module->start_va, module->end_va,
+                                               module->bias, memory_text(module->path), module->code});
+}
+
 static struct err *resolve_module(struct load_session *session, struct member *member, struct load_module *module, requests *out)
 {
     module->resolved = true;
     member->modules_resolved++;
+    note_mapped(session, member, module);
     for (size_t i = 0; i < session->spec_count; i++) {
         const struct spec *spec = &session->spec[i];
         if (!is_meant(spec, member->process, module))
@@ -438,6 +457,9 @@ struct err *load_session_destroy(struct load_session *session)
     VEC_FREE(&session->row_bucket);
     VEC_FREE(&session->member);
     names_deinit(&session->names);
+    for (size_t i = 0; i < session->mapped.n; i++)
+        free(session->mapped.at[i].path);
+    VEC_FREE(&session->mapped);
     load_cache_destroy(session->cache);
     VEC_FREE(&session->orphan);
     close(session->poll_fd);
@@ -563,6 +585,34 @@ void load_session_hits(const struct load_session *session, uint64_t *hits)
         for (size_t i = 0; i < member->counter.n; i++)
             hits[member->counter.at[i].row] += drain_counter(load_process_shared(member->process), member->counter.at[i].counter);
     }
+}
+
+/* The newest first: a library may have come where another was. A child that was forked is not known by its own pid, but what it maps is
+ * what its parent mapped. */
+static const struct mapped *find_mapped(const struct load_session *session, pid_t pid, uint64_t va)
+{
+    const struct mapped *other = NULL;
+    for (size_t i = session->mapped.n; i-- > 0;) {
+        const struct mapped *mapped = &session->mapped.at[i];
+        if (va < mapped->start_va || va >= mapped->end_va)
+            continue;
+        if (mapped->pid == pid)
+            return mapped;
+        if (!other)
+            other = mapped;
+    }
+    return other;
+}
+
+bool load_session_symbol(struct load_session *session, pid_t pid, uint64_t va, char *text, size_t room)
+{
+    const struct mapped *mapped = find_mapped(session, pid, va);
+    if (!mapped)
+        return false;
+    const struct symbol_func *func = mapped->code ? symbol_file_func_at(mapped->code->file, va - mapped->bias) : NULL;
+    unsigned long long offset = func ? va - mapped->bias - func->va : va - mapped->bias;
+    snprintf(text, room, offset || !func ? "%s+%llu" : "%s", func ? func->demangled : mapped->path, offset);
+    return true;
 }
 
 const struct names *load_session_names(const struct load_session *session)

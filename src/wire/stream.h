@@ -31,6 +31,7 @@ enum {
     WIRE_FUEL = 65536,
     WIRE_CODE_MAX = 65536, /* instructions of one clause in one model */
     WIRE_SIGNED = 16,
+    WIRE_RECORD_TYPES_MAX = 65000,
 };
 
 enum wire_model { WIRE_ILP32, WIRE_LP64, WIRE_MODELS };
@@ -60,6 +61,7 @@ enum wire_ctx {
     WIRE_CTX_ROW,     /* number of the trace point in the session */
     WIRE_CTX_FUNC,    /* number of the function's name */
     WIRE_CTX_PROBE,   /* number of the trace point's name */
+    WIRE_CTX_PPID,
     WIRE_CTX_COUNT
 };
 

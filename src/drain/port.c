@@ -1,0 +1,93 @@
+/* What clauses that the controller runs itself (BEGIN, END, interval, profile) need of the world: see stream/port.h. */
+#include "stream/port.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+/* Of the process that a sample was taken of; other clauses have none. */
+bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes)
+{
+    struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)va, bytes};
+    return fire->pid && fire->pid != (uint32_t)getpid() && process_vm_readv((pid_t)fire->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
+{
+    switch (what) {
+    case WIRE_CTX_PID:
+        return fire->pid ? fire->pid : (uint32_t)getpid();
+    case WIRE_CTX_TID:
+        return fire->tid ? fire->tid : (uint32_t)gettid();
+    case WIRE_CTX_PPID:
+        return (uint32_t)getppid();
+    case WIRE_CTX_UID:
+        return getuid();
+    case WIRE_CTX_GID:
+        return getgid();
+    case WIRE_CTX_CPU:
+        return (uint32_t)sched_getcpu();
+    case WIRE_CTX_NSECS:
+        return now_ns();
+    case WIRE_CTX_RAND:
+        return (uint32_t)(random() ^ random() << 16);
+    case WIRE_CTX_PC:
+        return fire->pc;
+    default:
+        return fire->place;
+    }
+}
+
+void port_comm(struct wire_fire *fire, char to[16])
+{
+    memset(to, 0, 16);
+    if (!fire->pid || fire->pid == (uint32_t)getpid())
+        prctl(PR_GET_NAME, to);
+}
+
+void port_signal(struct wire_fire *fire, int number)
+{
+    if (fire->pid && fire->pid != (uint32_t)getpid())
+        syscall(SYS_tgkill, fire->pid, fire->tid, number);
+}
+
+uint64_t port_time(const struct wire_session *session)
+{
+    return session->tsc_mult ? __rdtsc() : now_ns();
+}
+
+/* The controller is the one that makes room: there is nobody to wait for. */
+void port_wait(struct wire_session *session, uint32_t seen)
+{
+    (void)session, (void)seen;
+}
+
+void port_wake(struct wire_session *session)
+{
+    (void)session;
+}
+
+uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
+{
+    (void)fire, (void)number, (void)bytes;
+    return 0;
+}
+
+uint64_t port_st0(struct wire_fire *fire)
+{
+    (void)fire;
+    return 0;
+}

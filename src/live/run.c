@@ -1,0 +1,245 @@
+#include "live/run.h"
+
+#include "stream/stream.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t live_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- names ---- */
+
+static const char *find_name(void *cookie, enum print_name what, uint32_t number)
+{
+    struct live_run *run = cookie;
+    const char *name =
+        number >= LIVE_OWN_NAMES ? names_text(&run->names, number - LIVE_OWN_NAMES) : names_text(load_session_names(run->session), number);
+    (void)what;
+    return name;
+}
+
+static bool find_symbol(void *cookie, uint64_t va, uint32_t pid, char *text, size_t room)
+{
+    struct live_run *run = cookie;
+    return load_session_symbol(run->session, (pid_t)pid, va, text, room);
+}
+
+/* ---- timers ---- */
+
+static void start_timers(struct live_run *run)
+{
+    uint64_t now_ns = live_now_ns();
+    for (size_t i = 0; i < run->script->point.n; i++) {
+        const struct live_point *point = &run->script->point.at[i];
+        if (point->point->kind == SCRIPT_P_INTERVAL && point->point->period_ns)
+            VEC_PUSH(&run->timer, (struct live_timer){point, point->point->period_ns, now_ns + point->point->period_ns});
+    }
+}
+
+static uint64_t run_timers(struct live_run *run)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (size_t i = 0; i < run->timer.n; i++) {
+        struct live_timer *timer = &run->timer.at[i];
+        uint64_t now_ns = live_now_ns();
+        if (now_ns >= timer->next_ns) {
+            live_run_clause(run, timer->point);
+            timer->next_ns += timer->period_ns * (1 + (now_ns - timer->next_ns) / timer->period_ns);
+        }
+        next_ns = timer->next_ns < next_ns ? timer->next_ns : next_ns;
+    }
+    return next_ns;
+}
+
+/* ---- the run ---- */
+
+static int signals_fd(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static int timeout_ms(uint64_t next_ns, size_t taken)
+{
+    enum { BUSY_MS = 1, IDLE_MS = 10 };
+    uint64_t now_ns = live_now_ns(), left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+    int most = taken ? BUSY_MS : IDLE_MS;
+    return left_ns / 1000000 < (uint64_t)most ? (int)(left_ns / 1000000) + (left_ns % 1000000 != 0) : most;
+}
+
+static struct err *serve(struct live_run *run, int signal_fd, int wait_ms)
+{
+    struct load_session *session = run->session;
+    size_t live = load_session_live(session);
+    struct pollfd fds[live + 2];
+    fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = load_session_event_fd(session), .events = POLLIN};
+    for (size_t i = 0; i < live; i++)
+        fds[i + 2] = (struct pollfd){.fd = load_session_process_fd(session, i), .events = POLLIN};
+    int ready = poll(fds, live + 2, wait_ms);
+    if (ready < 0 && errno != EINTR)
+        return err_errno(ERR_SYSTEM, errno, "poll");
+    struct signalfd_siginfo info;
+    if (ready > 0 && fds[0].revents && read(signal_fd, &info, sizeof info) == sizeof info) {
+        run->stop_signal = (int)info.ssi_signo;
+        run->is_over = true;
+    }
+    return ready > 0 ? load_session_handle(session) : NULL;
+}
+
+static struct err *loop(struct live_run *run, int signal_fd)
+{
+    bool ends_with_processes = run->options->n_pids || run->options->command;
+    for (;;) {
+        size_t taken = drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
+        live_report_losses(run);
+        if (taken)
+            fflush(run->print.out);
+        if (run->is_over || ferror(run->print.out) || (ends_with_processes && !load_session_live(run->session)))
+            return NULL;
+        uint64_t next_ns = run_timers(run);
+        ERR_TRY(serve(run, signal_fd, timeout_ms(next_ns, taken)));
+        ERR_TRY(live_look_for_processes(run));
+    }
+}
+
+static uint64_t count_probes(const struct live_run *run)
+{
+    uint64_t probes = 0;
+    for (size_t i = 0; i < run->script->point.n; i++) {
+        enum script_point_kind kind = run->script->point.at[i].point->kind;
+        probes += kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_PROFILE;
+    }
+    for (size_t i = 0; i < run->script->spec.n; i++)
+        probes += load_session_matches(run->session, i);
+    return probes;
+}
+
+static struct err *attach(struct live_run *run)
+{
+    for (size_t i = 0; i < run->options->n_pids; i++)
+        ERR_TRY(load_session_attach(run->session, run->options->pid[i]));
+    if (run->options->command)
+        ERR_TRY(load_session_start(run->session, run->options->command));
+    ERR_TRY(live_look_for_processes(run));
+    if (!run->options->quiet)
+        print_attached(&run->print, count_probes(run));
+    fflush(run->print.out);
+    return NULL;
+}
+
+static void print_maps(struct live_run *run)
+{
+    size_t n = script_n_maps(run->script->program);
+    const struct script_map **maps = memory_zero(n + 1, sizeof *maps);
+    const struct drain_contents **list = memory_zero(n + 1, sizeof *list);
+    struct drain_contents *contents = memory_zero(n + 1, sizeof *contents);
+    for (size_t i = 0; i < n; i++) {
+        maps[i] = script_map_at(run->script->program, i);
+        drain_map_read(&run->memory, (uint32_t)i, &contents[i]);
+        list[i] = contents[i].entry.n ? &contents[i] : NULL;
+    }
+    print_end(&run->print, maps, list, n);
+    for (size_t i = 0; i < n; i++)
+        drain_contents_deinit(&contents[i]);
+    free(contents);
+    free(list);
+    free(maps);
+}
+
+static void finish(struct live_run *run)
+{
+    drain_records(&run->memory, run->script->built.stream, true, live_take_record, run);
+    run->is_over = false;
+    live_run_clauses(run, SCRIPT_P_END);
+    drain_records(&run->memory, run->script->built.stream, true, live_take_record, run);
+    live_report_losses(run);
+    live_report_errors(run);
+    print_maps(run);
+    fflush(run->print.out);
+}
+
+static int exit_code(const struct live_run *run)
+{
+    int status = load_session_status(run->session);
+    if (run->has_exit_code || !run->options->command || status < 0)
+        return run->exit_code;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static struct err *run_session(struct live_run *run)
+{
+    int signal_fd = signals_fd();
+    live_run_clauses(run, SCRIPT_P_BEGIN);
+    struct err *error = attach(run);
+    bool attached = !error;
+    if (!error) {
+        start_timers(run);
+        error = loop(run, signal_fd);
+    }
+    __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
+    struct err *detach = load_session_detach(run->session);
+    __atomic_store_n(&wire_state(run->memory.memory)->off, 0, __ATOMIC_SEQ_CST);
+    if (run->options->command && load_session_command(run->session) && load_session_status(run->session) < 0)
+        kill(load_session_command(run->session), run->stop_signal ? run->stop_signal : SIGTERM);
+    if (attached)
+        finish(run);
+    close(signal_fd);
+    if (!error)
+        return detach;
+    err_free(detach);
+    return error;
+}
+
+static void deinit(struct live_run *run)
+{
+    if (run->session)
+        err_free(load_session_destroy(run->session));
+    drain_session_destroy(&run->memory);
+    print_deinit(&run->print);
+    names_deinit(&run->names);
+    for (size_t i = 0; i < run->waiting.n; i++)
+        free((void *)run->waiting.at[i].record.payload);
+    VEC_FREE(&run->waiting);
+    VEC_FREE(&run->timer);
+    VEC_FREE(&run->error);
+    VEC_FREE(&run->seen);
+    free(run->frame);
+}
+
+struct err *live_run(struct live_script *script, const struct live_options *options, int *code)
+{
+    struct live_run run = {.script = script, .options = options};
+    struct drain_options drain = {.clock = options->clock, .lossless = options->lossless};
+    struct err *error = drain_session_create(script->built.stream, &drain, &run.memory);
+    if (!error) {
+        run.frame = memory_zero(WIRE_FRAME_MAX / 8 + 1, 8);
+        run.program = (struct load_program){script->built.stream, run.memory.memory, run.memory.fd, script->spec_clause.at};
+        run.session = load_session_create(script->spec.at, script->spec.n, &run.program, NULL, NULL);
+        print_init(&run.print, options->out, stderr);
+        run.print.json = options->json;
+        run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name};
+        error = run_session(&run);
+        *code = exit_code(&run);
+    }
+    deinit(&run);
+    return error;
+}

@@ -1,0 +1,68 @@
+/* The state of a run; shared by the files of live/ only. */
+#ifndef LIVE_RUN_H
+#define LIVE_RUN_H
+
+#include "drain/session.h"
+#include "live/live.h"
+#include "load/session.h"
+#include "print/print.h"
+
+/* A clause that fires at times. */
+struct live_timer {
+    const struct live_point *point;
+    uint64_t period_ns, next_ns;
+};
+
+/* A record that waits for its speculation to be committed. */
+struct live_waiting {
+    uint32_t speculation;
+    struct drain_record record; /* its payload is owned */
+};
+
+/* Errors at one place of the script, of which the first is printed at once. */
+struct live_error {
+    uint16_t clause;
+    uint16_t error;
+    uint32_t insn;
+    uint64_t count;
+};
+
+struct live_run {
+    struct live_script *script;
+    const struct live_options *options;
+    struct drain_session memory;
+    struct load_program program;
+    struct load_session *session;
+    struct print print;
+    struct names names; /* of clauses that run here; numbers from LIVE_OWN_NAMES on */
+    uint8_t *frame;     /* for them */
+    VEC(struct live_timer) timer;
+    VEC(struct live_waiting) waiting;
+    VEC(struct live_error) error;
+    VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
+    uint64_t next_look_ns;
+    uint64_t refused; /* insertions into maps that were reported */
+    bool is_over;     /* exit() was called, or a signal came */
+    int exit_code;    /* of exit() */
+    bool has_exit_code;
+    int stop_signal;
+};
+
+enum { LIVE_OWN_NAMES = 1 << 30 };
+
+/* clause.c: clauses that the controller runs. */
+void live_run_clauses(struct live_run *run, enum script_point_kind kind);
+void live_run_clause(struct live_run *run, const struct live_point *point);
+
+/* record.c: what arrives. */
+void live_take_record(void *context, const struct drain_record *record);
+/* Losses and refusals since the last time. */
+void live_report_losses(struct live_run *run);
+void live_report_errors(struct live_run *run);
+
+/* discover.c: processes that map a file of the script. */
+struct err *live_look_for_processes(struct live_run *run);
+
+uint64_t live_now_ns(void);
+
+#endif

@@ -1,0 +1,1088 @@
+#include "stream/emit_internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* ---- types ---- */
+
+bool emit_is_scalar(const struct script_type *type)
+{
+    return type->kind == SCRIPT_T_BOOL || type->kind == SCRIPT_T_INT || type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE;
+}
+
+uint64_t emit_value_bytes(const struct script_type *type)
+{
+    return script_type_value_bytes(type);
+}
+
+uint64_t emit_whole_bytes(const struct script_type *type)
+{
+    return emit_is_scalar(type) ? 8 : (emit_value_bytes(type) + 7) & ~(uint64_t)7;
+}
+
+uint8_t emit_size(const struct script_type *type)
+{
+    if (type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE)
+        return 8;
+    return (uint8_t)(type->bytes | (type->kind == SCRIPT_T_INT && type->is_signed && type->bytes < 8 ? WIRE_SIGNED : 0));
+}
+
+/* ---- small pieces ---- */
+
+static struct wire_insn *put_dab(struct emitter *emit, enum wire_op op, uint8_t d, uint8_t a, uint8_t b)
+{
+    struct wire_insn *insn = emit_put(emit, op);
+    insn->d = d;
+    insn->a = a;
+    insn->b = b;
+    return insn;
+}
+
+static void put_dai(struct emitter *emit, enum wire_op op, uint8_t d, uint8_t a, int32_t i)
+{
+    struct wire_insn *insn = emit_put(emit, op);
+    insn->d = d;
+    insn->a = a;
+    insn->i = i;
+}
+
+static void put_frame(struct emitter *emit, enum wire_op op, uint8_t reg, uint8_t size, uint32_t offset)
+{
+    struct wire_insn *insn = emit_put(emit, op);
+    if (op == WIRE_FST)
+        insn->a = reg;
+    else
+        insn->d = reg;
+    insn->k = op == WIRE_FST ? (uint8_t)(size & ~WIRE_SIGNED) : size;
+    insn->j = offset;
+}
+
+static void put_zero(struct emitter *emit, uint32_t offset, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    struct wire_insn *insn = emit_put(emit, WIRE_FZERO);
+    insn->j = offset;
+    insn->i = (int32_t)bytes;
+}
+
+static void put_copy(struct emitter *emit, uint32_t to, uint32_t from, uint64_t bytes)
+{
+    if (!bytes || to == from)
+        return;
+    struct wire_insn *insn = emit_put(emit, WIRE_FCPY);
+    insn->j = to;
+    insn->i = (int32_t)from;
+    insn->h = (uint16_t)bytes;
+}
+
+static void extend(struct emitter *emit, uint8_t reg, const struct script_type *type)
+{
+    if (type->kind == SCRIPT_T_INT && type->bytes < 8) {
+        struct wire_insn *insn = put_dab(emit, WIRE_EXT, reg, reg, 0);
+        insn->k = emit_size(type);
+    }
+}
+
+uint8_t emit_load_frame(struct emitter *emit, const struct script_type *type, uint32_t offset)
+{
+    uint8_t reg = emit_push(emit);
+    put_frame(emit, WIRE_FLD, reg, emit_size(type), offset);
+    return reg;
+}
+
+/* ---- conversions ---- */
+
+/* Whether every value of `from` is one of `to` in the same 64 bits. */
+static bool fits(const struct script_type *from, const struct script_type *to)
+{
+    if (to->kind == SCRIPT_T_POINTER || to->bytes >= 8)
+        return true;
+    if (from->kind == SCRIPT_T_BOOL)
+        return true;
+    if (from->kind != SCRIPT_T_INT)
+        return false;
+    return from->is_signed == to->is_signed ? from->bytes <= to->bytes : !from->is_signed && from->bytes < to->bytes;
+}
+
+void emit_convert(struct emitter *emit, uint8_t reg, const struct script_type *from, const struct script_type *to)
+{
+    if (to->kind == SCRIPT_T_BOOL && from->kind == SCRIPT_T_DOUBLE) {
+        uint8_t zero = emit_push(emit);
+        emit_constant(emit, zero, 0);
+        put_dab(emit, WIRE_FEQ, reg, reg, zero);
+        put_dab(emit, WIRE_LNOT, reg, reg, 0);
+        emit->depth--;
+    } else if (to->kind == SCRIPT_T_BOOL) {
+        if (from->kind != SCRIPT_T_BOOL)
+            put_dai(emit, WIRE_NEI, reg, reg, 0);
+    } else if (to->kind == SCRIPT_T_DOUBLE) {
+        if (from->kind != SCRIPT_T_DOUBLE)
+            put_dab(emit, WIRE_I2F, reg, reg, 0);
+    } else if (from->kind == SCRIPT_T_DOUBLE) {
+        put_dab(emit, WIRE_F2I, reg, reg, 0);
+        extend(emit, reg, to);
+    } else if (!fits(from, to)) {
+        extend(emit, reg, to);
+    }
+}
+
+/* Strings: the whole room of the target is defined, and ends in a zero. */
+static void convert_string(struct emitter *emit, uint64_t from_bytes, uint32_t from, uint64_t to_bytes, uint32_t to)
+{
+    uint64_t common = from_bytes < to_bytes ? from_bytes : to_bytes;
+    put_copy(emit, to, from, common);
+    put_zero(emit, to + (uint32_t)common, to_bytes - common);
+    if (from_bytes > to_bytes)
+        put_zero(emit, to + (uint32_t)to_bytes - 1, 1);
+}
+
+/* A value inside the frame at `from` as another type at `to`, each as it is inside a tuple. */
+static void convert_frame(struct emitter *emit, const struct script_type *from_type, uint32_t from, const struct script_type *to_type,
+                          uint32_t to)
+{
+    if (emit_is_scalar(to_type)) {
+        uint8_t reg = emit_load_frame(emit, from_type, from);
+        emit_convert(emit, reg, from_type, to_type);
+        put_frame(emit, WIRE_FST, reg, emit_size(to_type), to);
+        emit->depth--;
+    } else if (to_type->kind == SCRIPT_T_STRING && from_type->kind == SCRIPT_T_STRING) {
+        convert_string(emit, from_type->bytes, from, to_type->bytes, to);
+    } else if (to_type->kind == SCRIPT_T_TUPLE && from_type->kind == SCRIPT_T_TUPLE && from_type->count == to_type->count) {
+        put_zero(emit, to, emit_value_bytes(to_type));
+        for (uint64_t i = 0; i < to_type->count; i++)
+            convert_frame(emit, from_type->items[i].type, from + (uint32_t)from_type->items[i].offset, to_type->items[i].type,
+                          to + (uint32_t)to_type->items[i].offset);
+    } else {
+        uint64_t had = emit_value_bytes(from_type), wanted = emit_value_bytes(to_type), common = had < wanted ? had : wanted;
+        put_copy(emit, to, from, common);
+        put_zero(emit, to + (uint32_t)common, wanted - common);
+    }
+}
+
+/* ---- maps ---- */
+
+uint32_t emit_key(struct emitter *emit, const struct script_expr *key)
+{
+    if (!key)
+        return 0;
+    uint32_t offset = emit_room(emit, emit_whole_bytes(key->type));
+    emit_whole(emit, key, offset);
+    return offset;
+}
+
+uint32_t emit_thread_key(struct emitter *emit)
+{
+    uint32_t offset = emit_room(emit, 8);
+    uint8_t reg = emit_push(emit);
+    struct wire_insn *insn = emit_put(emit, WIRE_CTX);
+    insn->d = reg;
+    insn->i = WIRE_CTX_TID;
+    put_frame(emit, WIRE_FST, reg, 8, offset);
+    emit->depth--;
+    return offset;
+}
+
+static uint32_t reduce_of(uint32_t kind)
+{
+    return kind == WIRE_MAP_AVG     ? WIRE_REDUCE_AVG
+           : kind == WIRE_MAP_MIN   ? WIRE_REDUCE_MIN
+           : kind == WIRE_MAP_MAX   ? WIRE_REDUCE_MAX
+           : kind == WIRE_MAP_SUM   ? WIRE_REDUCE_SUM
+           : kind == WIRE_MAP_STATS ? WIRE_REDUCE_AVG
+                                    : WIRE_REDUCE_COUNT;
+}
+
+uint8_t emit_map_scalar(struct emitter *emit, uint32_t map, uint32_t key, const struct script_type *type)
+{
+    uint32_t kind = emit->builder->map.at[map].kind;
+    if (kind == WIRE_MAP_VALUE) {
+        emit_fail(emit, "the map's values are no numbers");
+        return emit_push(emit);
+    }
+    uint8_t reg = emit_push(emit);
+    struct wire_insn *insn = emit_put(emit, kind == WIRE_MAP_INT ? WIRE_MGET : WIRE_MRED);
+    insn->d = reg;
+    insn->h = (uint16_t)map;
+    insn->j = key;
+    insn->k = kind == WIRE_MAP_INT ? 0 : (uint8_t)reduce_of(kind);
+    extend(emit, reg, type);
+    return reg;
+}
+
+void emit_map_bytes(struct emitter *emit, uint32_t map, uint32_t key, uint32_t offset)
+{
+    uint8_t reg = emit_push(emit);
+    struct wire_insn *insn = emit_put(emit, WIRE_MGETV);
+    insn->d = reg;
+    insn->h = (uint16_t)map;
+    insn->j = key;
+    insn->i = (int32_t)offset;
+    emit->depth--;
+}
+
+/* A map or a variable of the thread: its number and key. */
+static uint32_t map_of(struct emitter *emit, const struct script_expr *expr, uint32_t *key)
+{
+    if (expr->kind == SCRIPT_E_THREAD) {
+        *key = emit_thread_key(emit);
+        return emit->builder->thread_map + expr->slot;
+    }
+    *key = emit_key(emit, expr->key);
+    return expr->map;
+}
+
+/* ---- the machine ---- */
+
+static uint8_t put_ctx(struct emitter *emit, uint32_t what)
+{
+    uint8_t reg = emit_push(emit);
+    struct wire_insn *insn = emit_put(emit, WIRE_CTX);
+    insn->d = reg;
+    insn->i = (int32_t)what;
+    return reg;
+}
+
+static uint8_t put_reg(struct emitter *emit, uint32_t number)
+{
+    uint8_t reg = emit_push(emit);
+    struct wire_insn *insn = emit_put(emit, WIRE_REG);
+    insn->d = reg;
+    insn->i = (int32_t)number;
+    return reg;
+}
+
+static void put_load(struct emitter *emit, uint8_t d, uint8_t a, int64_t offset, uint8_t size)
+{
+    if (offset != (int32_t)offset) {
+        uint8_t reg = emit_push(emit);
+        emit_constant(emit, reg, (uint64_t)offset);
+        put_dab(emit, WIRE_ADD, a, a, reg);
+        emit->depth--;
+        offset = 0;
+    }
+    struct wire_insn *insn = emit_put(emit, WIRE_LDT);
+    insn->d = d;
+    insn->a = a;
+    insn->i = (int32_t)offset;
+    insn->k = size;
+}
+
+static uint8_t builtin_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    static const struct {
+        enum script_builtin builtin;
+        uint32_t ctx;
+    } direct[] = {{SCRIPT_B_PID, WIRE_CTX_PID}, {SCRIPT_B_TID, WIRE_CTX_TID},     {SCRIPT_B_UID, WIRE_CTX_UID},
+                  {SCRIPT_B_GID, WIRE_CTX_GID}, {SCRIPT_B_NSECS, WIRE_CTX_NSECS}, {SCRIPT_B_ELAPSED, WIRE_CTX_ELAPSED},
+                  {SCRIPT_B_CPU, WIRE_CTX_CPU}, {SCRIPT_B_RAND, WIRE_CTX_RAND},   {SCRIPT_B_PPID, WIRE_CTX_PPID}};
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
+        if (direct[i].builtin == expr->builtin)
+            return put_ctx(emit, direct[i].ctx);
+    bool wide = emit->model == WIRE_LP64;
+    uint8_t reg;
+    switch (expr->builtin) {
+    case SCRIPT_B_ARG:
+        reg = emit_push(emit);
+        if (expr->value > 63)
+            emit_fail(emit, "there are 64 arguments at most");
+        struct wire_insn *insn = emit_put(emit, WIRE_ARG);
+        insn->d = reg;
+        insn->i = (int32_t)(expr->value & 63);
+        return reg;
+    case SCRIPT_B_SARG:
+        reg = put_ctx(emit, WIRE_CTX_SP);
+        put_load(emit, reg, reg, (int64_t)(wide ? 8 + 8 * (expr->value & 63) : 4 + 4 * (expr->value & 63)), wide ? 8 : 4);
+        return reg;
+    case SCRIPT_B_MODEL:
+        reg = emit_push(emit);
+        emit_constant(emit, reg, wide ? 64 : 32);
+        return reg;
+    case SCRIPT_B_NCPUS:
+        reg = emit_push(emit);
+        emit_constant(emit, reg, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+        return reg;
+    case SCRIPT_B_CPID:
+    case SCRIPT_B_HAS_CPID:
+        reg = emit_push(emit);
+        emit_constant(emit, reg, expr->builtin == SCRIPT_B_CPID ? emit->builder->options->child_pid : !!emit->builder->options->child_pid);
+        return reg;
+    case SCRIPT_B_NUMAID:
+    case SCRIPT_B_USERMODE:
+        reg = emit_push(emit);
+        emit_constant(emit, reg, expr->builtin == SCRIPT_B_USERMODE);
+        return reg;
+    default:
+        emit_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
+        return emit_push(emit);
+    }
+}
+
+/* Names are numbers until they are printed. */
+static void builtin_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    static const struct {
+        enum script_builtin builtin;
+        uint32_t ctx;
+        enum script_name name;
+    } names[] = {{SCRIPT_B_FUNC, WIRE_CTX_FUNC, SCRIPT_NAME_FUNCTION},
+                 {SCRIPT_B_PROBE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBE},
+                 {SCRIPT_B_PROBETYPE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBETYPE},
+                 {SCRIPT_B_USERNAME, WIRE_CTX_UID, SCRIPT_NAME_USER}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].builtin != expr->builtin)
+            continue;
+        uint8_t reg = put_ctx(emit, names[i].ctx), what = emit_push(emit);
+        emit_constant(emit, what, names[i].name);
+        put_frame(emit, WIRE_FST, reg, 4, offset);
+        put_frame(emit, WIRE_FST, what, 4, offset + 4);
+        emit->depth -= 2;
+        return;
+    }
+    if (expr->builtin == SCRIPT_B_COMM) {
+        emit_put(emit, WIRE_COMM)->j = offset;
+        put_zero(emit, offset + 16, expr->type->bytes > 16 ? expr->type->bytes - 16 : 0);
+        return;
+    }
+    emit_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
+}
+
+static uint8_t register_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    static const char *const names64[] = {"ax", "dx",  "cx",  "bx",  "si",  "di",  "bp",  "sp", "r8",
+                                          "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip", "flags"};
+    static const char *const names32[] = {"ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "ip", "flags"};
+    bool wide = emit->model == WIRE_LP64;
+    const char *const *names = wide ? names64 : names32;
+    for (uint32_t i = 0; i < (wide ? WIRE_REG64_COUNT : WIRE_REG32_COUNT); i++) {
+        if (strcmp(names[i], expr->text))
+            continue;
+        if (!strcmp(expr->text, "sp"))
+            return put_ctx(emit, WIRE_CTX_SP);
+        return !strcmp(expr->text, "ip") ? put_ctx(emit, WIRE_CTX_PC) : put_reg(emit, i);
+    }
+    emit_fail(emit, "there is no register %s", expr->text);
+    return emit_push(emit);
+}
+
+/* ---- arguments ---- */
+
+static uint8_t piece_base(struct emitter *emit, const struct stream_piece *piece)
+{
+    uint32_t sp = emit->model == WIRE_LP64 ? (uint32_t)WIRE_REG64_SP : (uint32_t)WIRE_REG32_SP;
+    return piece->reg == sp ? put_ctx(emit, WIRE_CTX_SP) : put_reg(emit, piece->reg);
+}
+
+static uint8_t piece_word(struct emitter *emit, const struct stream_piece *piece)
+{
+    uint8_t reg;
+    switch (piece->place) {
+    case STREAM_IN_REG:
+        return piece_base(emit, piece);
+    case STREAM_CONSTANT:
+        reg = emit_push(emit);
+        emit_constant(emit, reg, (uint64_t)piece->offset);
+        return reg;
+    case STREAM_IN_XMM:
+    case STREAM_IN_ST0:
+        reg = emit_push(emit);
+        struct wire_insn *insn = emit_put(emit, piece->place == STREAM_IN_XMM ? WIRE_XMM : WIRE_ST0);
+        insn->d = reg;
+        insn->i = (int32_t)piece->reg;
+        insn->k = piece->place == STREAM_IN_XMM ? (uint8_t)piece->bytes : 0;
+        return reg;
+    default:
+        emit_fail(emit, "the value is not there");
+        return emit_push(emit);
+    }
+}
+
+static const struct stream_location *location_of(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct stream_location *location = (const void *)(uintptr_t)expr->argument->cookie;
+    if (!location || !location->pieces || location->piece[0].place == STREAM_NOWHERE) {
+        emit_fail(emit, "%s is not available here: %s", expr->argument->name, location && location->why ? location->why : "optimised out");
+        return NULL;
+    }
+    return location;
+}
+
+static uint8_t argument_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct stream_location *location = location_of(emit, expr);
+    if (!location)
+        return emit_push(emit);
+    const struct stream_piece *piece = &location->piece[0];
+    const struct script_type *type = expr->type;
+    uint8_t reg;
+    if (piece->place == STREAM_IN_MEMORY) {
+        reg = piece_base(emit, piece);
+        uint8_t size = type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE ? (uint8_t)type->bytes : emit_size(type);
+        if ((size & ~WIRE_SIGNED) > 8) {
+            emit_fail(emit, "a long double can not be read yet");
+            size = 8;
+        }
+        put_load(emit, reg, reg, piece->offset, size);
+        if (type->kind == SCRIPT_T_DOUBLE && type->bytes == 4)
+            put_dab(emit, WIRE_F2D, reg, reg, 0);
+        return reg;
+    }
+    reg = piece_word(emit, piece);
+    if (location->pieces == 2) { /* a 64-bit integer in two words of a 32-bit process */
+        uint8_t high = piece_word(emit, &location->piece[1]);
+        put_dai(emit, WIRE_SHLI, high, high, 32);
+        put_dab(emit, WIRE_OR, reg, reg, high);
+        emit->depth--;
+    }
+    if (type->kind == SCRIPT_T_DOUBLE && piece->place == STREAM_IN_REG && type->bytes == 4)
+        put_dab(emit, WIRE_F2D, reg, reg, 0);
+    if (type->kind == SCRIPT_T_BOOL)
+        put_dai(emit, WIRE_ANDI, reg, reg, 1);
+    extend(emit, reg, type);
+    return reg;
+}
+
+static void put_buffer(struct emitter *emit, uint8_t address, uint64_t bytes, uint32_t offset)
+{
+    uint8_t count = emit_push(emit);
+    emit_constant(emit, count, bytes);
+    struct wire_insn *insn = put_dab(emit, WIRE_BUFT, count, address, count);
+    insn->j = offset;
+    insn->i = (int32_t)bytes;
+    emit->depth--;
+}
+
+static void argument_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    const struct stream_location *location = location_of(emit, expr);
+    if (!location)
+        return;
+    uint64_t bytes = emit_value_bytes(expr->type), done = 0;
+    for (uint32_t i = 0; i < location->pieces && done < bytes; i++) {
+        const struct stream_piece *piece = &location->piece[i];
+        uint64_t part = location->pieces == 1 || piece->bytes > bytes - done ? bytes - done : piece->bytes;
+        if (piece->place == STREAM_IN_MEMORY) {
+            uint8_t reg = piece_base(emit, piece), add = emit_push(emit);
+            emit_constant(emit, add, (uint64_t)piece->offset);
+            put_dab(emit, WIRE_ADD, reg, reg, add);
+            emit->depth--;
+            put_buffer(emit, reg, part, offset + (uint32_t)done);
+            emit->depth--;
+        } else {
+            /* Registers hold 8 bytes at most; what is stored beyond the part is overwritten by the next piece or lies in the padding. */
+            uint32_t temporary = emit_room(emit, 8);
+            struct stream_piece whole = *piece;
+            whole.bytes = 8;
+            uint8_t reg = piece_word(emit, &whole);
+            put_frame(emit, WIRE_FST, reg, 8, temporary);
+            put_copy(emit, offset + (uint32_t)done, temporary, part < 8 ? part : 8);
+            emit->depth--;
+            if (part > 8)
+                put_zero(emit, offset + (uint32_t)done + 8, part - 8);
+        }
+        done += part;
+    }
+    put_zero(emit, offset + (uint32_t)done, bytes - done);
+}
+
+static uint8_t retval_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct script_type *type = expr->type;
+    bool wide = emit->model == WIRE_LP64;
+    if (type->kind == SCRIPT_T_DOUBLE) {
+        struct stream_piece piece = {.place = wide && type->bytes <= 8 ? STREAM_IN_XMM : STREAM_IN_ST0, .bytes = (uint32_t)type->bytes};
+        return piece_word(emit, &piece);
+    }
+    uint8_t reg = put_reg(emit, wide ? (uint32_t)WIRE_REG64_AX : (uint32_t)WIRE_REG32_AX);
+    if (!wide && type->kind == SCRIPT_T_INT && type->bytes == 8 && script_env_knows_retval(expr)) {
+        uint8_t high = put_reg(emit, WIRE_REG32_DX);
+        put_dai(emit, WIRE_SHLI, high, high, 32);
+        put_dab(emit, WIRE_OR, reg, reg, high);
+        emit->depth--;
+    }
+    if (type->kind == SCRIPT_T_BOOL)
+        put_dai(emit, WIRE_ANDI, reg, reg, 0xff);
+    extend(emit, reg, type);
+    return reg;
+}
+
+/* ---- memory ---- */
+
+/* A bit-field out of the 16 bytes at `offset`. */
+static uint8_t bits_of(struct emitter *emit, const struct script_expr *expr, uint32_t offset, bool second_word)
+{
+    uint8_t reg = emit_push(emit);
+    put_frame(emit, WIRE_FLD, reg, 8, offset);
+    unsigned from = expr->bit_offset;
+    if (second_word && from + expr->bit_size > 64) {
+        uint8_t high = emit_push(emit);
+        put_frame(emit, WIRE_FLD, high, 8, offset + 8);
+        put_dai(emit, WIRE_SHRI, reg, reg, (int32_t)from);
+        put_dai(emit, WIRE_SHLI, high, high, (int32_t)(64 - from));
+        put_dab(emit, WIRE_OR, reg, reg, high);
+        emit->depth--;
+        from = 0;
+    }
+    struct wire_insn *insn = put_dab(emit, WIRE_BITS, reg, reg, 0);
+    insn->k = (uint8_t)from;
+    insn->h = expr->bit_size;
+    insn->i = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed;
+    return reg;
+}
+
+static uint8_t load_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    uint8_t reg = emit_scalar(emit, expr->left);
+    if (expr->bit_size) {
+        uint32_t word = emit_room(emit, 16);
+        if (expr->offset) {
+            uint8_t add = emit_push(emit);
+            emit_constant(emit, add, expr->offset);
+            put_dab(emit, WIRE_ADD, reg, reg, add);
+            emit->depth--;
+        }
+        put_zero(emit, word, 16);
+        put_buffer(emit, reg, expr->bytes, word);
+        emit->depth--;
+        return bits_of(emit, expr, word, true);
+    }
+    uint8_t size = (uint8_t)expr->bytes;
+    if (size != 1 && size != 2 && size != 4 && size != 8) {
+        emit_fail(emit, "a value of %llu bytes can not be read as a number", (unsigned long long)expr->bytes);
+        size = 8;
+    }
+    bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && size < 8;
+    put_load(emit, reg, reg, (int64_t)expr->offset, (uint8_t)(size | (is_signed ? WIRE_SIGNED : 0)));
+    if (expr->type->kind == SCRIPT_T_DOUBLE && size == 4)
+        put_dab(emit, WIRE_F2D, reg, reg, 0);
+    if (expr->type->kind == SCRIPT_T_BOOL)
+        put_dai(emit, WIRE_NEI, reg, reg, 0);
+    return reg;
+}
+
+static void load_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    uint8_t reg = emit_scalar(emit, expr->left);
+    if (expr->offset) {
+        uint8_t add = emit_push(emit);
+        emit_constant(emit, add, expr->offset);
+        put_dab(emit, WIRE_ADD, reg, reg, add);
+        emit->depth--;
+    }
+    if (expr->type->kind == SCRIPT_T_STRING) {
+        uint8_t count = emit_push(emit);
+        emit_constant(emit, count, expr->bytes + 1);
+        struct wire_insn *insn = put_dab(emit, WIRE_STRT, count, reg, count);
+        insn->j = offset;
+        insn->i = (int32_t)expr->type->bytes;
+        emit->depth--;
+    } else {
+        put_buffer(emit, reg, expr->bytes, offset);
+        uint64_t wanted = emit_value_bytes(expr->type);
+        put_zero(emit, offset + (uint32_t)expr->bytes, wanted > expr->bytes ? wanted - expr->bytes : 0);
+    }
+    emit->depth--;
+}
+
+static uint8_t extract_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    uint32_t base = emit_located(emit, expr->left), at = base + (uint32_t)expr->offset;
+    if (expr->bit_size) {
+        /* The word may reach beyond the value: take it from a copy. */
+        uint32_t word = emit_room(emit, 16);
+        uint64_t whole = emit_value_bytes(expr->left->type), left = whole > expr->offset ? whole - expr->offset : 0;
+        put_zero(emit, word, 16);
+        put_copy(emit, word, at, expr->bytes < left ? expr->bytes : left);
+        return bits_of(emit, expr, word, true);
+    }
+    uint8_t reg = emit_push(emit);
+    bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && expr->bytes < 8;
+    put_frame(emit, WIRE_FLD, reg, (uint8_t)(expr->bytes | (is_signed ? WIRE_SIGNED : 0)), at);
+    if (expr->type->kind == SCRIPT_T_DOUBLE && expr->bytes == 4)
+        put_dab(emit, WIRE_F2D, reg, reg, 0);
+    return reg;
+}
+
+static uint8_t element_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct script_type *array = expr->left->type;
+    uint32_t base = emit_located(emit, expr->left);
+    uint8_t index = emit_scalar(emit, expr->right), bad = emit_push(emit);
+    /* Out of range: all ones, which FLDX refuses. */
+    put_dai(emit, WIRE_GTUI, bad, index, (int32_t)(array->count ? array->count - 1 : 0));
+    put_dab(emit, WIRE_NEG, bad, bad, 0);
+    put_dai(emit, WIRE_MULI, index, index, (int32_t)array->to->bytes);
+    put_dab(emit, WIRE_OR, index, index, bad);
+    emit->depth--;
+    struct wire_insn *insn = put_dab(emit, WIRE_FLDX, index, index, 0);
+    insn->j = base;
+    insn->i = (int32_t)emit_value_bytes(array);
+    insn->k = array->to->kind == SCRIPT_T_POINTER || array->to->kind == SCRIPT_T_DOUBLE ? (uint8_t)array->to->bytes : emit_size(array->to);
+    return index;
+}
+
+static uint8_t address_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    uint8_t reg = emit_scalar(emit, expr->left);
+    if (expr->right) {
+        uint8_t index = emit_scalar(emit, expr->right), step = emit_push(emit);
+        emit_constant(emit, step, expr->value);
+        put_dab(emit, WIRE_MUL, index, index, step);
+        put_dab(emit, WIRE_ADD, reg, reg, index);
+        emit->depth -= 2;
+    }
+    if (expr->offset && (int64_t)expr->offset == (int32_t)expr->offset) {
+        put_dai(emit, WIRE_ADDI, reg, reg, (int32_t)expr->offset);
+    } else if (expr->offset) {
+        uint8_t add = emit_push(emit);
+        emit_constant(emit, add, expr->offset);
+        put_dab(emit, WIRE_ADD, reg, reg, add);
+        emit->depth--;
+    }
+    return reg;
+}
+
+/* ---- operations ---- */
+
+static uint8_t unary_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    if (expr->op == SCRIPT_O_NEG && expr->type->kind == SCRIPT_T_DOUBLE) {
+        uint8_t zero = emit_push(emit);
+        emit_constant(emit, zero, 1ull << 63);
+        uint8_t value = emit_scalar(emit, expr->left);
+        put_dab(emit, WIRE_XOR, zero, zero, value);
+        emit->depth--;
+        return zero;
+    }
+    uint8_t reg = emit_scalar(emit, expr->left);
+    put_dab(emit, expr->op == SCRIPT_O_NEG ? WIRE_NEG : expr->op == SCRIPT_O_INV ? WIRE_NOT : WIRE_LNOT, reg, reg, 0);
+    extend(emit, reg, expr->type);
+    return reg;
+}
+
+/* The operation with a constant at its right, if there is one. */
+static enum wire_op with_constant(const struct script_expr *expr, bool is_signed)
+{
+    if (!expr->right || expr->right->kind != SCRIPT_E_INT || (int64_t)expr->right->value != (int32_t)expr->right->value)
+        return WIRE_OP_COUNT;
+    bool shift = expr->right->value < 64;
+    switch (expr->op) {
+    case SCRIPT_O_ADD:
+        return WIRE_ADDI;
+    case SCRIPT_O_MUL:
+        return WIRE_MULI;
+    case SCRIPT_O_AND:
+        return WIRE_ANDI;
+    case SCRIPT_O_OR:
+        return WIRE_ORI;
+    case SCRIPT_O_XOR:
+        return WIRE_XORI;
+    case SCRIPT_O_SHL:
+        return shift ? WIRE_SHLI : WIRE_OP_COUNT;
+    case SCRIPT_O_SHR:
+        return !shift ? WIRE_OP_COUNT : is_signed ? WIRE_SARI : WIRE_SHRI;
+    case SCRIPT_O_EQ:
+        return WIRE_EQI;
+    case SCRIPT_O_NE:
+        return WIRE_NEI;
+    case SCRIPT_O_LT:
+        return is_signed ? WIRE_LTSI : WIRE_LTUI;
+    case SCRIPT_O_GT:
+        return is_signed ? WIRE_GTSI : WIRE_GTUI;
+    default:
+        return WIRE_OP_COUNT;
+    }
+}
+
+static enum wire_op plain_op(enum script_op op, bool is_signed, bool is_double)
+{
+    switch (op) {
+    case SCRIPT_O_ADD:
+        return is_double ? WIRE_FADD : WIRE_ADD;
+    case SCRIPT_O_SUB:
+        return is_double ? WIRE_FSUB : WIRE_SUB;
+    case SCRIPT_O_MUL:
+        return is_double ? WIRE_FMUL : WIRE_MUL;
+    case SCRIPT_O_DIV:
+        return is_double ? WIRE_FDIV : is_signed ? WIRE_DIVS : WIRE_DIVU;
+    case SCRIPT_O_MOD:
+        return is_signed ? WIRE_MODS : WIRE_MODU;
+    case SCRIPT_O_AND:
+        return WIRE_AND;
+    case SCRIPT_O_OR:
+        return WIRE_OR;
+    case SCRIPT_O_XOR:
+        return WIRE_XOR;
+    case SCRIPT_O_SHL:
+        return WIRE_SHL;
+    case SCRIPT_O_SHR:
+        return is_signed ? WIRE_SAR : WIRE_SHR;
+    case SCRIPT_O_LT:
+    case SCRIPT_O_GT: /* operands changed over */
+        return is_double ? WIRE_FLT : is_signed ? WIRE_LTS : WIRE_LTU;
+    case SCRIPT_O_LE:
+    case SCRIPT_O_GE:
+        return is_double ? WIRE_FLE : is_signed ? WIRE_LES : WIRE_LEU;
+    case SCRIPT_O_EQ:
+    case SCRIPT_O_NE: /* of doubles: turned round afterwards */
+        return is_double ? WIRE_FEQ : op == SCRIPT_O_EQ ? WIRE_EQ : WIRE_NE;
+    default:
+        return WIRE_OP_COUNT;
+    }
+}
+
+static uint8_t binary_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct script_type *type = expr->left->type;
+    bool is_signed = type->kind == SCRIPT_T_INT && type->is_signed, is_double = type->kind == SCRIPT_T_DOUBLE;
+    uint8_t left = emit_scalar(emit, expr->left);
+    enum wire_op op = is_double ? WIRE_OP_COUNT : with_constant(expr, is_signed);
+    if (op != WIRE_OP_COUNT) {
+        put_dai(emit, op, left, left, (int32_t)expr->right->value);
+    } else {
+        uint8_t right = emit_scalar(emit, expr->right);
+        bool swap = expr->op == SCRIPT_O_GT || expr->op == SCRIPT_O_GE;
+        put_dab(emit, plain_op(expr->op, is_signed, is_double), left, swap ? right : left, swap ? left : right);
+        if (is_double && expr->op == SCRIPT_O_NE)
+            put_dab(emit, WIRE_LNOT, left, left, 0);
+        emit->depth--;
+    }
+    if (expr->kind == SCRIPT_E_BINARY)
+        extend(emit, left, expr->type);
+    return left;
+}
+
+static uint8_t compare_bytes(struct emitter *emit, const struct script_expr *expr)
+{
+    uint32_t a = emit_located(emit, expr->left), b = emit_located(emit, expr->right);
+    uint64_t bytes = emit_value_bytes(expr->left->type), other = emit_value_bytes(expr->right->type);
+    bytes = bytes < other ? bytes : other;
+    uint8_t reg = emit_push(emit);
+    if (expr->left->type->kind == SCRIPT_T_STRING) {
+        struct wire_insn *insn = emit_put(emit, WIRE_SCMP);
+        insn->d = reg;
+        insn->j = a;
+        insn->i = (int32_t)b;
+        insn->h = (uint16_t)bytes;
+    } else {
+        uint8_t x = emit_push(emit), y = emit_push(emit);
+        emit_constant(emit, reg, 0);
+        for (uint64_t at = 0; at < bytes;) {
+            uint8_t size = bytes - at >= 8 ? 8 : bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
+            put_frame(emit, WIRE_FLD, x, size, a + (uint32_t)at);
+            put_frame(emit, WIRE_FLD, y, size, b + (uint32_t)at);
+            put_dab(emit, WIRE_XOR, x, x, y);
+            put_dab(emit, WIRE_OR, reg, reg, x);
+            at += size;
+        }
+        emit->depth -= 2;
+    }
+    put_dai(emit, expr->op == SCRIPT_O_EQ ? WIRE_EQI : WIRE_NEI, reg, reg, 0);
+    return reg;
+}
+
+/* && and ||: the right side only if the left one does not decide. */
+static uint8_t logic_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    uint8_t reg = emit_scalar(emit, expr->left);
+    uint32_t jump = emit_jump(emit, expr->kind == SCRIPT_E_AND ? WIRE_JZ : WIRE_JNZ, reg);
+    emit->depth--;
+    emit_scalar(emit, expr->right); /* the same register */
+    emit_land(emit, jump);
+    return reg;
+}
+
+static uint8_t choose_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    uint8_t reg = emit_scalar(emit, expr->condition);
+    uint32_t other = emit_jump(emit, WIRE_JZ, reg);
+    emit->depth--;
+    emit_scalar(emit, expr->left);
+    uint32_t end = emit_jump(emit, WIRE_JMP, 0);
+    emit_land(emit, other);
+    emit->depth--;
+    emit_scalar(emit, expr->right);
+    emit_land(emit, end);
+    return reg;
+}
+
+static uint8_t step_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct script_expr *target = expr->target;
+    uint8_t reg;
+    if (target->kind == SCRIPT_E_SCRATCH) {
+        uint32_t offset = emit->slot_offset[target->slot];
+        reg = emit_load_frame(emit, target->type, offset);
+        uint8_t sum = emit_push(emit), add = emit_push(emit);
+        emit_constant(emit, add, expr->value);
+        put_dab(emit, WIRE_ADD, sum, reg, add);
+        extend(emit, sum, target->type);
+        put_frame(emit, WIRE_FST, sum, emit_size(target->type), offset);
+        if (!expr->is_post)
+            put_dab(emit, WIRE_MOV, reg, sum, 0);
+        emit->depth -= 2;
+        return reg;
+    }
+    uint32_t key, map = map_of(emit, target, &key);
+    reg = emit_push(emit);
+    emit_constant(emit, reg, expr->value);
+    uint8_t sum = emit_push(emit);
+    struct wire_insn *insn = put_dab(emit, WIRE_MADD, sum, reg, 0);
+    insn->h = (uint16_t)map;
+    insn->j = key;
+    if (expr->is_post)
+        put_dab(emit, WIRE_SUB, reg, sum, reg);
+    else
+        put_dab(emit, WIRE_MOV, reg, sum, 0);
+    emit->depth--;
+    return reg;
+}
+
+/* ---- any expression ---- */
+
+static uint8_t convert_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    const struct script_type *from = expr->left->type;
+    if (emit_is_scalar(from)) {
+        uint8_t reg = emit_scalar(emit, expr->left);
+        emit_convert(emit, reg, from, expr->type);
+        return reg;
+    }
+    uint32_t offset = emit_located(emit, expr->left);
+    uint64_t bytes = emit_value_bytes(from);
+    uint8_t reg = emit_push(emit);
+    uint8_t size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
+    put_frame(emit, WIRE_FLD, reg, size, offset);
+    extend(emit, reg, expr->type);
+    return reg;
+}
+
+uint8_t emit_scalar(struct emitter *emit, const struct script_expr *expr)
+{
+    struct script_span outer = emit->span;
+    emit->span = expr->span;
+    uint8_t reg = 0;
+    uint32_t key, map;
+    uint64_t bits;
+    switch (expr->kind) {
+    case SCRIPT_E_INT:
+        reg = emit_push(emit);
+        emit_constant(emit, reg, expr->value);
+        break;
+    case SCRIPT_E_DOUBLE:
+        memcpy(&bits, &expr->number, sizeof bits);
+        reg = emit_push(emit);
+        emit_constant(emit, reg, bits);
+        break;
+    case SCRIPT_E_SCRATCH:
+        reg = emit_load_frame(emit, expr->type, emit->slot_offset[expr->slot]);
+        break;
+    case SCRIPT_E_MAP:
+    case SCRIPT_E_THREAD:
+        map = map_of(emit, expr, &key);
+        reg = emit_map_scalar(emit, map, key, expr->type);
+        break;
+    case SCRIPT_E_BUILTIN:
+        reg = builtin_scalar(emit, expr);
+        break;
+    case SCRIPT_E_ARGUMENT:
+        reg = argument_scalar(emit, expr);
+        break;
+    case SCRIPT_E_RETVAL:
+        reg = retval_scalar(emit, expr);
+        break;
+    case SCRIPT_E_REGISTER:
+        reg = register_scalar(emit, expr);
+        break;
+    case SCRIPT_E_UNARY:
+        reg = unary_scalar(emit, expr);
+        break;
+    case SCRIPT_E_BINARY:
+    case SCRIPT_E_COMPARE:
+        reg = binary_scalar(emit, expr);
+        break;
+    case SCRIPT_E_COMPARE_BYTES:
+        reg = compare_bytes(emit, expr);
+        break;
+    case SCRIPT_E_AND:
+    case SCRIPT_E_OR:
+        reg = logic_scalar(emit, expr);
+        break;
+    case SCRIPT_E_CHOOSE:
+        reg = choose_scalar(emit, expr);
+        break;
+    case SCRIPT_E_CONVERT:
+        reg = convert_scalar(emit, expr);
+        break;
+    case SCRIPT_E_STEP:
+        reg = step_scalar(emit, expr);
+        break;
+    case SCRIPT_E_BLOCK:
+        emit_statements(emit, expr->body);
+        reg = emit_scalar(emit, expr->left);
+        break;
+    case SCRIPT_E_LOAD:
+        reg = load_scalar(emit, expr);
+        break;
+    case SCRIPT_E_EXTRACT:
+        reg = extract_scalar(emit, expr);
+        break;
+    case SCRIPT_E_ELEMENT:
+        reg = element_scalar(emit, expr);
+        break;
+    case SCRIPT_E_ADDRESS:
+        reg = address_scalar(emit, expr);
+        break;
+    case SCRIPT_E_CALL:
+        reg = emit_call_scalar(emit, expr);
+        break;
+    default:
+        emit_fail(emit, "this can not be used as a number");
+        reg = emit_push(emit);
+    }
+    emit->span = outer;
+    return reg;
+}
+
+/* ---- bytes ---- */
+
+static void string_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    uint64_t room = expr->type->bytes, length = expr->length < room ? expr->length : room - 1;
+    uint32_t at = stream_builder_data(emit->builder, expr->text, length);
+    if (length) {
+        struct wire_insn *insn = emit_put(emit, WIRE_FDATA);
+        insn->j = offset;
+        insn->i = (int32_t)at;
+        insn->h = (uint16_t)length;
+    }
+    put_zero(emit, offset + (uint32_t)length, room - length);
+}
+
+static void tuple_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    const struct script_type *type = expr->type;
+    uint64_t used = 0;
+    for (uint64_t i = 0; i < type->count; i++)
+        used += emit_value_bytes(type->items[i].type);
+    if (used != emit_value_bytes(type))
+        put_zero(emit, offset, emit_value_bytes(type));
+    for (size_t i = 0; i < expr->n_list; i++) {
+        uint32_t at = offset + (uint32_t)type->items[i].offset;
+        if (emit_is_scalar(expr->list[i]->type)) {
+            uint8_t reg = emit_scalar(emit, expr->list[i]);
+            put_frame(emit, WIRE_FST, reg, emit_size(type->items[i].type), at);
+            emit->depth--;
+        } else {
+            emit_bytes(emit, expr->list[i], at);
+        }
+    }
+}
+
+static void choose_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    uint8_t reg = emit_scalar(emit, expr->condition);
+    uint32_t other = emit_jump(emit, WIRE_JZ, reg);
+    emit->depth--;
+    emit_bytes(emit, expr->left, offset);
+    uint32_t end = emit_jump(emit, WIRE_JMP, 0);
+    emit_land(emit, other);
+    emit_bytes(emit, expr->right, offset);
+    emit_land(emit, end);
+}
+
+static void convert_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    if (emit_is_scalar(expr->left->type)) {
+        uint64_t bytes = emit_value_bytes(expr->type);
+        uint8_t reg = emit_scalar(emit, expr->left), size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
+        put_frame(emit, WIRE_FST, reg, size, offset);
+        put_zero(emit, offset + size, bytes - size);
+        emit->depth--;
+        return;
+    }
+    uint32_t from = emit_located(emit, expr->left);
+    convert_frame(emit, expr->left->type, from, expr->type, offset);
+}
+
+void emit_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    struct script_span outer = emit->span;
+    emit->span = expr->span;
+    uint32_t key, map, from;
+    switch (expr->kind) {
+    case SCRIPT_E_STRING:
+        string_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_SCRATCH:
+        put_copy(emit, offset, emit->slot_offset[expr->slot], emit_value_bytes(expr->type));
+        break;
+    case SCRIPT_E_MAP:
+    case SCRIPT_E_THREAD:
+        map = map_of(emit, expr, &key);
+        /* A value in the map takes whole words; there may be no room for them here. */
+        from = emit_room(emit, emit->builder->map.at[map].value_bytes);
+        emit_map_bytes(emit, map, key, from);
+        put_copy(emit, offset, from, emit_value_bytes(expr->type));
+        break;
+    case SCRIPT_E_BUILTIN:
+        builtin_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_ARGUMENT:
+        argument_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_TUPLE:
+        tuple_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_CHOOSE:
+        choose_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_CONVERT:
+        convert_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_BLOCK:
+        emit_statements(emit, expr->body);
+        emit_bytes(emit, expr->left, offset);
+        break;
+    case SCRIPT_E_LOAD:
+        load_bytes(emit, expr, offset);
+        break;
+    case SCRIPT_E_EXTRACT:
+        from = emit_located(emit, expr->left);
+        if (expr->type->kind == SCRIPT_T_STRING && expr->bytes < expr->type->bytes)
+            convert_string(emit, expr->bytes, from + (uint32_t)expr->offset, expr->type->bytes, offset);
+        else
+            put_copy(emit, offset, from + (uint32_t)expr->offset, emit_value_bytes(expr->type));
+        break;
+    case SCRIPT_E_CALL:
+        emit_call_bytes(emit, expr, offset);
+        break;
+    default:
+        emit_fail(emit, "this value can not be used here");
+    }
+    emit->span = outer;
+}
+
+uint32_t emit_located(struct emitter *emit, const struct script_expr *expr)
+{
+    if (expr->kind == SCRIPT_E_SCRATCH)
+        return emit->slot_offset[expr->slot];
+    if (expr->kind == SCRIPT_E_EXTRACT && !emit_is_scalar(expr->type) && expr->bytes >= emit_value_bytes(expr->type))
+        return emit_located(emit, expr->left) + (uint32_t)expr->offset;
+    uint32_t offset = emit_room(emit, emit_whole_bytes(expr->type));
+    emit_whole(emit, expr, offset);
+    return offset;
+}
+
+void emit_whole(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+{
+    if (emit_is_scalar(expr->type)) {
+        uint8_t reg = emit_scalar(emit, expr);
+        put_frame(emit, WIRE_FST, reg, 8, offset);
+        emit->depth--;
+        return;
+    }
+    uint64_t bytes = emit_value_bytes(expr->type);
+    emit_bytes(emit, expr, offset);
+    put_zero(emit, offset + (uint32_t)bytes, emit_whole_bytes(expr->type) - bytes);
+}
