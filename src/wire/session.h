@@ -20,7 +20,7 @@
 #include "wire/stream.h"
 
 #define WIRE_SESSION_MAGIC 0x317373736279726full
-#define WIRE_SESSION_NAME "probity-session"
+#define WIRE_SESSION_NAME "probity_session"
 
 /* Losses by cause. */
 enum wire_loss { WIRE_LOSS_RING, WIRE_LOSS_FRAME, WIRE_LOSS_MAP, WIRE_LOSSES };
@@ -99,7 +99,8 @@ struct wire_map {
     uint64_t refused;    /* insertions for which there was no room */
 };
 
-enum wire_node_state { WIRE_NODE_LIVE = 1, WIRE_NODE_DEAD, WIRE_NODE_RETIRED };
+/* 0: a map without a key that was never used. RISING: a writer gives it its first value. RETIRED: it is being taken out. */
+enum wire_node_state { WIRE_NODE_LIVE = 1, WIRE_NODE_DEAD, WIRE_NODE_RETIRED, WIRE_NODE_RISING };
 
 struct wire_node {
     uint32_t next;

@@ -1,0 +1,473 @@
+/* Maps. A node, once in its chain, stays there with its key until the controller takes it out, so a writer that found it may use it.
+ * Deleting marks it dead; using the key again brings it back to life.
+ *
+ * A node that comes to life is RISING for a few instructions, in which one writer gives it its first value. Another that meets it waits a
+ * little, and then counts what it wanted to do as refused rather than waiting for a writer that may be stopped, or below it on its own
+ * stack. */
+#include "stream/map.h"
+
+enum { SPINS = 20000 };
+
+/* ---- 64-bit words, in 32-bit code too ---- */
+
+static uint64_t load64(const uint64_t *at)
+{
+#ifdef __i386__
+    /* A compare-and-swap of zero with zero is the load that general registers can do in one go. */
+    return __sync_val_compare_and_swap((uint64_t *)(uintptr_t)at, 0, 0);
+#else
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+#endif
+}
+
+static bool swap64(uint64_t *at, uint64_t old, uint64_t new)
+{
+    return __sync_bool_compare_and_swap(at, old, new);
+}
+
+static void store64(uint64_t *at, uint64_t value)
+{
+#ifdef __i386__
+    for (uint64_t old = *(volatile uint64_t *)at, seen; (seen = __sync_val_compare_and_swap(at, old, value)) != old; old = seen)
+        ;
+#else
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+#endif
+}
+
+static uint64_t add64(uint64_t *at, uint64_t value)
+{
+#ifdef __i386__
+    uint64_t old = *(volatile uint64_t *)at;
+    for (uint64_t seen; (seen = __sync_val_compare_and_swap(at, old, old + value)) != old; old = seen)
+        ;
+    return old + value;
+#else
+    return __atomic_add_fetch(at, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* ---- where things are ---- */
+
+struct wire_map *stream_map(struct wire_session *session, uint32_t map)
+{
+    return (struct wire_map *)((char *)session + session->maps_offset) + map;
+}
+
+static struct wire_node *node_at(struct wire_session *session, const struct wire_map *map, uint32_t number)
+{
+    return (struct wire_node *)((char *)session + map->nodes_offset + (uint64_t)number * map->node_bytes);
+}
+
+static char *key_of(struct wire_node *node)
+{
+    return (char *)(node + 1);
+}
+
+static uint64_t *value_of(struct wire_node *node, const struct wire_map *map, uint32_t shard)
+{
+    return (uint64_t *)(key_of(node) + map->type.key_bytes + (size_t)(shard & (map->shards - 1)) * map->type.value_bytes);
+}
+
+static uint32_t *bucket_of(struct wire_session *session, const struct wire_map *map, uint32_t hash)
+{
+    return (uint32_t *)((char *)session + map->buckets_offset) + (hash & map->bucket_mask);
+}
+
+static uint32_t hash_key(const void *key, uint32_t bytes)
+{
+    const uint32_t *word = key;
+    uint32_t hash = 0x811c9dc5u;
+    for (uint32_t i = 0; i < bytes / 4; i++) {
+        hash = (hash ^ word[i]) * 0x9e3779b1u;
+        hash ^= hash >> 15;
+    }
+    return hash;
+}
+
+static bool same_key(const void *a, const void *b, uint32_t bytes)
+{
+    const uint64_t *x = a, *y = b;
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        if (x[i] != y[i])
+            return false;
+    return true;
+}
+
+static void copy_words(void *to, const void *from, uint32_t bytes)
+{
+    volatile uint64_t *x = to;
+    const volatile uint64_t *y = from;
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        x[i] = y[i];
+}
+
+static void zero_words(void *to, uint32_t bytes)
+{
+    volatile uint64_t *x = to;
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        x[i] = 0;
+}
+
+/* ---- finding ---- */
+
+/* The node of the key in the chain from `first` up to but not including `last`, whatever its state unless it is going away. The length of
+ * the walk is bounded by the map's room: the memory is not to be trusted. */
+static struct wire_node *find_in_chain(struct wire_session *session, const struct wire_map *map, uint32_t first, uint32_t last,
+                                       uint32_t hash, const void *key)
+{
+    uint32_t steps = 0;
+    for (uint32_t number = first; number && number != last && number <= map->type.capacity && steps <= map->type.capacity; steps++) {
+        struct wire_node *node = node_at(session, map, number - 1);
+        if (node->hash == hash && same_key(key_of(node), key, map->type.key_bytes) &&
+            __atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != WIRE_NODE_RETIRED)
+            return node;
+        number = __atomic_load_n(&node->next, __ATOMIC_ACQUIRE);
+    }
+    return 0;
+}
+
+static struct wire_node *find(struct wire_session *session, struct wire_map *map, const void *key)
+{
+    struct wire_node *node;
+    if (!map->type.key_bytes) {
+        node = node_at(session, map, 0);
+    } else {
+        uint32_t hash = hash_key(key, map->type.key_bytes);
+        node = find_in_chain(session, map, __atomic_load_n(bucket_of(session, map, hash), __ATOMIC_ACQUIRE), 0, hash, key);
+    }
+    return node && __atomic_load_n(&node->state, __ATOMIC_ACQUIRE) == WIRE_NODE_LIVE ? node : 0;
+}
+
+/* ---- adding ---- */
+
+/* A node nobody else has, or 0. */
+static uint32_t take_node(struct wire_session *session, struct wire_map *map)
+{
+    for (uint64_t free = load64(&map->free); (uint32_t)free && (uint32_t)free <= map->type.capacity; free = load64(&map->free)) {
+        uint64_t rest = ((free >> 32) + 1) << 32 | __atomic_load_n(&node_at(session, map, (uint32_t)free - 1)->next_free, __ATOMIC_RELAXED);
+        if (swap64(&map->free, free, rest))
+            return (uint32_t)free;
+    }
+    for (uint32_t used = __atomic_load_n(&map->used, __ATOMIC_RELAXED); used < map->type.capacity;)
+        if (__atomic_compare_exchange_n(&map->used, &used, used + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return used + 1;
+    return 0;
+}
+
+static void give_node(struct wire_session *session, struct wire_map *map, uint32_t number)
+{
+    struct wire_node *node = node_at(session, map, number - 1);
+    for (uint64_t free = load64(&map->free);;) {
+        __atomic_store_n(&node->next_free, (uint32_t)free, __ATOMIC_RELAXED);
+        if (swap64(&map->free, free, ((free >> 32) + 1) << 32 | number))
+            return;
+        free = load64(&map->free);
+    }
+}
+
+static void refuse(struct wire_session *session, struct wire_map *map)
+{
+    add64(&map->refused, 1);
+    add64(&session->lost[WIRE_LOSS_MAP], 1);
+}
+
+/* Makes a node whose key is in the map one that has a value. *fresh: it had none, is RISING, and the caller must give it one and then call
+ * risen(). */
+static bool raise_node(struct wire_map *map, struct wire_node *node, bool *fresh)
+{
+    *fresh = false;
+    for (int spin = 0; spin < SPINS; spin++) {
+        uint32_t state = __atomic_load_n(&node->state, __ATOMIC_ACQUIRE);
+        if (state == WIRE_NODE_LIVE)
+            return true;
+        if (state == WIRE_NODE_RETIRED)
+            return false;
+        if (state != WIRE_NODE_RISING &&
+            __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            if (state == WIRE_NODE_DEAD)
+                __atomic_sub_fetch(&map->dead, 1, __ATOMIC_RELAXED);
+            *fresh = true;
+            zero_words(value_of(node, map, 0), map->type.value_bytes * map->shards);
+            return true;
+        }
+        __builtin_ia32_pause();
+    }
+    return false;
+}
+
+static void risen(struct wire_map *map, struct wire_node *node)
+{
+    __atomic_store_n(&node->state, WIRE_NODE_LIVE, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&map->live, 1, __ATOMIC_RELAXED);
+}
+
+/* The node of the key, RISING and with values of zero when it is *fresh. 0: no room, which has been counted. */
+static struct wire_node *find_or_add(struct wire_session *session, struct wire_map *map, const void *key, bool *fresh)
+{
+    struct wire_node *node;
+    uint32_t number = 0, seen = 0;
+    uint32_t hash = map->type.key_bytes ? hash_key(key, map->type.key_bytes) : 0;
+    uint32_t *bucket = map->type.key_bytes ? bucket_of(session, map, hash) : 0;
+    for (;;) {
+        uint32_t first = bucket ? __atomic_load_n(bucket, __ATOMIC_ACQUIRE) : 0;
+        node = bucket ? find_in_chain(session, map, first, seen, hash, key) : node_at(session, map, 0);
+        if (node) {
+            if (number)
+                give_node(session, map, number);
+            if (raise_node(map, node, fresh))
+                return node;
+            refuse(session, map);
+            return 0;
+        }
+        seen = first;
+        if (!number) {
+            number = take_node(session, map);
+            if (!number) {
+                refuse(session, map);
+                return 0;
+            }
+            node = node_at(session, map, number - 1);
+            copy_words(key_of(node), key, map->type.key_bytes);
+            zero_words(value_of(node, map, 0), map->type.value_bytes * map->shards);
+            node->hash = hash;
+            __atomic_store_n(&node->state, WIRE_NODE_RISING, __ATOMIC_RELAXED);
+        }
+        node = node_at(session, map, number - 1);
+        __atomic_store_n(&node->next, first, __ATOMIC_RELAXED);
+        if (__atomic_compare_exchange_n(bucket, &first, number, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+            *fresh = true;
+            return node;
+        }
+    }
+}
+
+/* ---- integers and values ---- */
+
+int64_t stream_map_get(struct wire_session *session, uint32_t map, const void *key)
+{
+    struct wire_map *m = stream_map(session, map);
+    struct wire_node *node = find(session, m, key);
+    return node ? (int64_t)load64(value_of(node, m, 0)) : 0;
+}
+
+bool stream_map_set(struct wire_session *session, uint32_t map, const void *key, int64_t value)
+{
+    struct wire_map *m = stream_map(session, map);
+    bool fresh;
+    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    if (!node)
+        return false;
+    store64(value_of(node, m, 0), (uint64_t)value);
+    if (fresh)
+        risen(m, node);
+    return true;
+}
+
+bool stream_map_add(struct wire_session *session, uint32_t map, const void *key, int64_t value, int64_t *sum)
+{
+    struct wire_map *m = stream_map(session, map);
+    bool fresh;
+    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    *sum = 0;
+    if (!node)
+        return false;
+    *sum = (int64_t)add64(value_of(node, m, 0), (uint64_t)value);
+    if (fresh)
+        risen(m, node);
+    return true;
+}
+
+bool stream_map_get_value(struct wire_session *session, uint32_t map, const void *key, void *value)
+{
+    struct wire_map *m = stream_map(session, map);
+    struct wire_node *node = find(session, m, key);
+    if (node)
+        copy_words(value, value_of(node, m, 0), m->type.value_bytes);
+    else
+        zero_words(value, m->type.value_bytes);
+    return node;
+}
+
+bool stream_map_set_value(struct wire_session *session, uint32_t map, const void *key, const void *value)
+{
+    struct wire_map *m = stream_map(session, map);
+    bool fresh;
+    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    if (!node)
+        return false;
+    copy_words(value_of(node, m, 0), value, m->type.value_bytes);
+    if (fresh)
+        risen(m, node);
+    return true;
+}
+
+bool stream_map_delete(struct wire_session *session, uint32_t map, const void *key)
+{
+    struct wire_map *m = stream_map(session, map);
+    struct wire_node *node = find(session, m, key);
+    uint32_t live = WIRE_NODE_LIVE;
+    if (!node || !__atomic_compare_exchange_n(&node->state, &live, WIRE_NODE_DEAD, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    __atomic_sub_fetch(&m->live, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&m->dead, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool stream_map_has(struct wire_session *session, uint32_t map, const void *key)
+{
+    return find(session, stream_map(session, map), key);
+}
+
+uint32_t stream_map_length(struct wire_session *session, uint32_t map)
+{
+    return __atomic_load_n(&stream_map(session, map)->live, __ATOMIC_RELAXED);
+}
+
+bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key)
+{
+    struct wire_map *m = stream_map(session, map);
+    uint32_t used = m->type.key_bytes ? __atomic_load_n(&m->used, __ATOMIC_ACQUIRE) : 1;
+    while (*iterator < used && *iterator < m->type.capacity) {
+        struct wire_node *node = node_at(session, m, (uint32_t)(*iterator)++);
+        if (__atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != WIRE_NODE_LIVE)
+            continue;
+        copy_words(key, key_of(node), m->type.key_bytes);
+        return true;
+    }
+    return false;
+}
+
+/* ---- aggregations ---- */
+
+/* Least and most are kept so that zero means none and the larger word wins. */
+static uint64_t as_rank(const struct wire_map_type *type, int64_t value)
+{
+    uint64_t rank = (uint64_t)value ^ (type->is_signed ? 1ull << 63 : 0);
+    return type->kind == WIRE_MAP_MIN ? ~rank : rank;
+}
+
+static int64_t from_rank(const struct wire_map_type *type, uint64_t rank)
+{
+    rank = type->kind == WIRE_MAP_MIN ? ~rank : rank;
+    return (int64_t)(rank ^ (type->is_signed ? 1ull << 63 : 0));
+}
+
+static uint32_t log2_of(uint64_t value)
+{
+    uint32_t high = (uint32_t)(value >> 32);
+    return high ? 63 - (uint32_t)__builtin_clz(high) : 31 - (uint32_t)__builtin_clz((uint32_t)value);
+}
+
+/* Quotient of numbers of which the divisor is less than 2^63; 32-bit code has no such instruction. */
+static uint64_t divide(uint64_t a, uint64_t b)
+{
+#ifdef __i386__
+    uint64_t quotient = 0, rest = 0;
+    if (!(a >> 32) && !(b >> 32))
+        return (uint32_t)a / (uint32_t)b;
+    for (int bit = 63; bit >= 0; bit--) {
+        rest = rest << 1 | (a >> bit & 1);
+        quotient <<= 1;
+        if (rest >= b) {
+            rest -= b;
+            quotient |= 1;
+        }
+    }
+    return quotient;
+#else
+    return a / b;
+#endif
+}
+
+uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value)
+{
+    if (type->kind == WIRE_MAP_LHIST) {
+        uint32_t slots = type->value_bytes / 8;
+        bool below = type->is_signed || type->param[0] < 0 ? value < type->param[0] : (uint64_t)value < (uint64_t)type->param[0];
+        bool above = type->is_signed || type->param[1] < 0 ? value >= type->param[1] : (uint64_t)value >= (uint64_t)type->param[1];
+        return below ? 0 : above ? slots - 1 : 1 + (uint32_t)divide((uint64_t)(value - type->param[0]), (uint64_t)type->param[2]);
+    }
+    uint32_t bits = (uint32_t)type->param[0];
+    if (value < 0 && type->is_signed)
+        return 0;
+    uint64_t plain = (uint64_t)value;
+    if (plain >> bits == 0)
+        return 1 + (uint32_t)plain;
+    uint32_t power = log2_of(plain) - bits;
+    return 1 + (1u << bits) + (power << bits) + (uint32_t)(plain >> power) - (1u << bits);
+}
+
+bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint32_t shard)
+{
+    struct wire_map *m = stream_map(session, map);
+    bool fresh;
+    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    if (!node)
+        return false;
+    uint64_t *word = value_of(node, m, shard), rank, old;
+    switch (m->type.kind) {
+    case WIRE_MAP_COUNT:
+        add64(word, 1);
+        break;
+    case WIRE_MAP_SUM:
+        add64(word, (uint64_t)value);
+        break;
+    case WIRE_MAP_AVG:
+    case WIRE_MAP_STATS:
+        add64(word, 1);
+        add64(word + 1, (uint64_t)value);
+        break;
+    case WIRE_MAP_MIN:
+    case WIRE_MAP_MAX:
+        rank = as_rank(&m->type, value);
+        do
+            old = load64(word);
+        while (old < rank && !swap64(word, old, rank));
+        break;
+    case WIRE_MAP_HIST:
+    case WIRE_MAP_LHIST:
+        add64(word + stream_hist_slot(&m->type, value), 1);
+        break;
+    }
+    if (fresh)
+        risen(m, node);
+    return true;
+}
+
+static int64_t average(const struct wire_map_type *type, uint64_t sum, uint64_t count)
+{
+    if (!count || count >> 63)
+        return 0;
+    if (type->is_signed && sum >> 63)
+        return -(int64_t)divide(0 - sum, count);
+    return (int64_t)divide(sum, count);
+}
+
+int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void *key, uint32_t reduce)
+{
+    struct wire_map *m = stream_map(session, map);
+    struct wire_node *node = find(session, m, key);
+    if (!node)
+        return 0;
+    uint64_t first = 0, second = 0, most = 0;
+    for (uint32_t shard = 0; shard < m->shards; shard++) {
+        const uint64_t *word = value_of(node, m, shard);
+        uint64_t value = load64(word);
+        first += value;
+        second += m->type.value_bytes > 8 ? load64(word + 1) : 0;
+        most = value > most ? value : most;
+    }
+    bool ranked = m->type.kind == WIRE_MAP_MIN || m->type.kind == WIRE_MAP_MAX,
+         pair = m->type.kind == WIRE_MAP_AVG || m->type.kind == WIRE_MAP_STATS;
+    if (ranked)
+        return most ? from_rank(&m->type, most) : 0;
+    switch (reduce) {
+    case WIRE_REDUCE_AVG:
+        return pair ? average(&m->type, second, first) : (int64_t)first;
+    case WIRE_REDUCE_SUM:
+        return (int64_t)(pair ? second : first);
+    default:
+        return (int64_t)first;
+    }
+}

@@ -1,0 +1,108 @@
+#include "stream/ring.h"
+
+#include "stream/port.h"
+
+enum { WAKE_STEPS = 2 }; /* the controller is woken when half of a ring is used */
+
+static struct wire_ring *ring_of(struct wire_session *session, uint32_t tid)
+{
+    uint32_t number = (tid * 0x9e3779b1u >> 16) & (session->ring_count - 1);
+    return (struct wire_ring *)((char *)session + session->rings_offset + number * session->ring_stride);
+}
+
+/* The place of a record of `need` bytes, reserved, or 0 when there is no room. */
+static struct wire_record *reserve(struct wire_session *session, struct wire_ring *ring, uint32_t need)
+{
+    uint32_t size = session->ring_bytes, head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), at, padding, used;
+    char *data = (char *)(ring + 1);
+    do {
+        used = head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        at = head & (size - 1);
+        padding = at + need > size ? size - at : 0;
+        if (used > size || padding + need > size - used)
+            return 0;
+    } while (!__atomic_compare_exchange_n(&ring->head, &head, head + padding + need, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (padding) {
+        __atomic_store_n(&((struct wire_record *)(data + at))->state, padding << 2 | WIRE_RECORD_PADDING, __ATOMIC_RELEASE);
+        at = 0;
+    }
+    struct wire_record *record = (struct wire_record *)(data + at);
+    __atomic_store_n(&record->state, need << 2 | WIRE_RECORD_RESERVED, __ATOMIC_RELAXED);
+    if (used < size / WAKE_STEPS && used + padding + need >= size / WAKE_STEPS)
+        port_wake(session);
+    return record;
+}
+
+/* Waits until the controller has made room, for as long as it makes any. */
+static struct wire_record *reserve_waiting(struct wire_session *session, struct wire_ring *ring, uint32_t need)
+{
+    enum { PATIENCE = 200 };
+    uint32_t last = __atomic_load_n(&session->reader, __ATOMIC_ACQUIRE);
+    for (int silent = 0; silent < PATIENCE; silent++) {
+        struct wire_record *record = reserve(session, ring, need);
+        if (record || __atomic_load_n(&session->off, __ATOMIC_ACQUIRE))
+            return record;
+        port_wake(session);
+        port_wait(session, last);
+        uint32_t now = __atomic_load_n(&session->reader, __ATOMIC_ACQUIRE);
+        if (now != last)
+            silent = 0;
+        last = now;
+    }
+    return 0;
+}
+
+static void lose(struct wire_session *session, struct wire_ring *ring)
+{
+#ifdef __i386__
+    uint32_t *low = (uint32_t *)&ring->lost;
+    __asm__ volatile("lock addl $1,%0\n lock adcl $0,%1" : "+m"(low[0]), "+m"(low[1]) : : "cc");
+    low = (uint32_t *)&session->lost[WIRE_LOSS_RING];
+    __asm__ volatile("lock addl $1,%0\n lock adcl $0,%1" : "+m"(low[0]), "+m"(low[1]) : : "cc");
+#else
+    __atomic_add_fetch(&ring->lost, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&session->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
+#endif
+}
+
+void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payload, uint32_t bytes)
+{
+    struct wire_session *session = (void *)(uintptr_t)fire->session_va;
+    uint32_t need = (uint32_t)sizeof(struct wire_record) + bytes;
+    if (__atomic_load_n(&session->off, __ATOMIC_RELAXED))
+        return;
+    if (!fire->tid)
+        fire->tid = (uint32_t)port_ctx(fire, WIRE_CTX_TID);
+    if (!fire->pid)
+        fire->pid = (uint32_t)port_ctx(fire, WIRE_CTX_PID);
+    struct wire_ring *ring = ring_of(session, fire->tid);
+    uint64_t time = port_time(session);
+    struct wire_record *record = 0;
+    if (need <= session->ring_bytes / 2)
+        record = session->lossless ? reserve_waiting(session, ring, need) : reserve(session, ring, need);
+    if (!record) {
+        lose(session, ring);
+        return;
+    }
+    record->type = (uint16_t)type;
+    record->clause = (uint16_t)fire->clause;
+    record->time = time;
+    record->pid = fire->pid;
+    record->tid = fire->tid;
+    record->place = fire->place;
+    record->speculation = fire->speculation;
+    volatile uint64_t *to = (uint64_t *)(record + 1);
+    const volatile uint64_t *from = payload;
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        to[i] = from[i];
+    __atomic_store_n(&record->state, need << 2 | WIRE_RECORD_COMMITTED, __ATOMIC_RELEASE);
+}
+
+void stream_ring_write_error(struct wire_fire *fire)
+{
+    struct wire_error_payload payload = {.error = fire->error, .insn = fire->error_insn, .value = fire->error_value, .model = fire->model};
+    uint32_t speculation = fire->speculation;
+    fire->speculation = 0;
+    stream_ring_write(fire, WIRE_RECORD_ERROR, &payload, sizeof payload);
+    fire->speculation = speculation;
+}
