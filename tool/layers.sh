@@ -13,8 +13,10 @@ BEGIN {
     allow("symbol", "base")
     allow("target", "base wire")
     allow("load", "base wire symbol insn target drain gen")
-    allow("agent", "wire")
-    allow("drain", "base wire")
+    allow("stream", "base wire")
+    allow("jit", "base wire stream")
+    allow("agent", "wire stream")
+    allow("drain", "base wire stream")
     allow("cmd", "base wire symbol insn target load drain gen")
     # folder: the only headers from outside the project it may include.
     only("wire", "stdint.h stddef.h stdbool.h assert.h")

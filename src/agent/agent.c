@@ -2,7 +2,8 @@
  *
  * Rules: no libc, no TLS, no vectors (built with -mgeneral-regs-only), no allocation, no lock, no writable data of its own; everything it
  * knows comes through the shared memory that its caller names. It never prints and never aborts. */
-#include "wire/shared.h"
+#include "agent/agent.h"
+#include "agent/call.h"
 
 /* The entry table: WIRE_AGENT_... */
 #if defined __x86_64__
@@ -20,29 +21,16 @@ __asm__(".section .text.entry,\"ax\",@progbits\n"
         ".text\n");
 extern const volatile uint64_t agent_shared_va;
 
-void agent_load_event(struct wire_shared *shared);
-void agent_trap(int number, void *info, void *context);
-
 #if defined __x86_64__
-enum { NR_FUTEX = 202, NR_SIGACTION = 13, CONTEXT_PC_OFFSET = 168 };
-static long call(long number, const void *a, long b, const void *c, const void *d)
-{
-    long result;
-    register const void *r10 __asm__("r10") = d;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
-    return result;
-}
-#elif defined __i386__
-enum { NR_FUTEX = 240, NR_SIGACTION = 174, CONTEXT_PC_OFFSET = 76 };
-static long call(long number, const void *a, long b, const void *c, const void *d)
-{
-    long result;
-    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d) : "memory");
-    return result;
-}
+enum { CONTEXT_PC_OFFSET = 168 };
 #else
-#error "the agent needs its system call for this architecture"
+enum { CONTEXT_PC_OFFSET = 76 };
 #endif
+
+static long call(long number, const void *a, long b, const void *c, const void *d)
+{
+    return agent_call4(number, (long)a, b, (long)c, (long)d);
+}
 
 enum { OP_WAIT = 0, OP_WAKE = 1 };
 enum { WAIT_NS = 50000000, PATIENCE = 40 /* waits without a heartbeat until the controller is given up */ };

@@ -198,8 +198,6 @@ static uint64_t context(struct wire_fire *fire, uint32_t what)
         return port_ctx(fire, WIRE_CTX_NSECS) - session->start_ns;
     case WIRE_CTX_PLACE:
         return fire->place;
-    case WIRE_CTX_PC:
-        return fire->pc;
     case WIRE_CTX_SP:
         return fire->sp;
     case WIRE_CTX_RETURN:
@@ -517,7 +515,7 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
         break;
     case WIRE_SPECNEW:
         do
-            *d = __atomic_add_fetch(&session->speculations, 1, __ATOMIC_RELAXED);
+            *d = __atomic_add_fetch(&wire_state(session)->speculations, 1, __ATOMIC_RELAXED);
         while (!*d);
         break;
     case WIRE_SPECSET:

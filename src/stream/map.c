@@ -54,6 +54,11 @@ struct wire_map *stream_map(struct wire_session *session, uint32_t map)
     return (struct wire_map *)((char *)session + session->maps_offset) + map;
 }
 
+static struct wire_map_state *state_of(struct wire_session *session, const struct wire_map *map)
+{
+    return (struct wire_map_state *)((char *)session + map->state_offset);
+}
+
 static struct wire_node *node_at(struct wire_session *session, const struct wire_map *map, uint32_t number)
 {
     return (struct wire_node *)((char *)session + map->nodes_offset + (uint64_t)number * map->node_bytes);
@@ -66,7 +71,7 @@ static char *key_of(struct wire_node *node)
 
 static uint64_t *value_of(struct wire_node *node, const struct wire_map *map, uint32_t shard)
 {
-    return (uint64_t *)(key_of(node) + map->type.key_bytes + (size_t)(shard & (map->shards - 1)) * map->type.value_bytes);
+    return (uint64_t *)(key_of(node) + map->type.key_bytes + (size_t)(shard & (map->shards - 1)) * map->value_stride);
 }
 
 static uint32_t *bucket_of(struct wire_session *session, const struct wire_map *map, uint32_t hash)
@@ -142,39 +147,41 @@ static struct wire_node *find(struct wire_session *session, struct wire_map *map
 /* ---- adding ---- */
 
 /* A node nobody else has, or 0. */
-static uint32_t take_node(struct wire_session *session, struct wire_map *map)
+static uint32_t take_node(struct wire_session *session, const struct wire_map *map)
 {
-    for (uint64_t free = load64(&map->free); (uint32_t)free && (uint32_t)free <= map->type.capacity; free = load64(&map->free)) {
+    struct wire_map_state *state = state_of(session, map);
+    for (uint64_t free = load64(&state->free); (uint32_t)free && (uint32_t)free <= map->type.capacity; free = load64(&state->free)) {
         uint64_t rest = ((free >> 32) + 1) << 32 | __atomic_load_n(&node_at(session, map, (uint32_t)free - 1)->next_free, __ATOMIC_RELAXED);
-        if (swap64(&map->free, free, rest))
+        if (swap64(&state->free, free, rest))
             return (uint32_t)free;
     }
-    for (uint32_t used = __atomic_load_n(&map->used, __ATOMIC_RELAXED); used < map->type.capacity;)
-        if (__atomic_compare_exchange_n(&map->used, &used, used + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    for (uint32_t used = __atomic_load_n(&state->used, __ATOMIC_RELAXED); used < map->type.capacity;)
+        if (__atomic_compare_exchange_n(&state->used, &used, used + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return used + 1;
     return 0;
 }
 
-static void give_node(struct wire_session *session, struct wire_map *map, uint32_t number)
+static void give_node(struct wire_session *session, const struct wire_map *map, uint32_t number)
 {
+    struct wire_map_state *state = state_of(session, map);
     struct wire_node *node = node_at(session, map, number - 1);
-    for (uint64_t free = load64(&map->free);;) {
+    for (uint64_t free = load64(&state->free);;) {
         __atomic_store_n(&node->next_free, (uint32_t)free, __ATOMIC_RELAXED);
-        if (swap64(&map->free, free, ((free >> 32) + 1) << 32 | number))
+        if (swap64(&state->free, free, ((free >> 32) + 1) << 32 | number))
             return;
-        free = load64(&map->free);
+        free = load64(&state->free);
     }
 }
 
-static void refuse(struct wire_session *session, struct wire_map *map)
+static void refuse(struct wire_session *session, const struct wire_map *map)
 {
-    add64(&map->refused, 1);
-    add64(&session->lost[WIRE_LOSS_MAP], 1);
+    add64(&state_of(session, map)->refused, 1);
+    add64(&wire_state(session)->lost[WIRE_LOSS_MAP], 1);
 }
 
 /* Makes a node whose key is in the map one that has a value. *fresh: it had none, is RISING, and the caller must give it one and then call
  * risen(). */
-static bool raise_node(struct wire_map *map, struct wire_node *node, bool *fresh)
+static bool raise_node(struct wire_session *session, const struct wire_map *map, struct wire_node *node, bool *fresh)
 {
     *fresh = false;
     for (int spin = 0; spin < SPINS; spin++) {
@@ -186,9 +193,9 @@ static bool raise_node(struct wire_map *map, struct wire_node *node, bool *fresh
         if (state != WIRE_NODE_RISING &&
             __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             if (state == WIRE_NODE_DEAD)
-                __atomic_sub_fetch(&map->dead, 1, __ATOMIC_RELAXED);
+                __atomic_sub_fetch(&state_of(session, map)->dead, 1, __ATOMIC_RELAXED);
             *fresh = true;
-            zero_words(value_of(node, map, 0), map->type.value_bytes * map->shards);
+            zero_words(value_of(node, map, 0), map->value_stride * map->shards);
             return true;
         }
         __builtin_ia32_pause();
@@ -196,10 +203,10 @@ static bool raise_node(struct wire_map *map, struct wire_node *node, bool *fresh
     return false;
 }
 
-static void risen(struct wire_map *map, struct wire_node *node)
+static void risen(struct wire_session *session, const struct wire_map *map, struct wire_node *node)
 {
     __atomic_store_n(&node->state, WIRE_NODE_LIVE, __ATOMIC_RELEASE);
-    __atomic_add_fetch(&map->live, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&state_of(session, map)->live, 1, __ATOMIC_RELAXED);
 }
 
 /* The node of the key, RISING and with values of zero when it is *fresh. 0: no room, which has been counted. */
@@ -215,7 +222,7 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
         if (node) {
             if (number)
                 give_node(session, map, number);
-            if (raise_node(map, node, fresh))
+            if (raise_node(session, map, node, fresh))
                 return node;
             refuse(session, map);
             return 0;
@@ -229,7 +236,7 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
             }
             node = node_at(session, map, number - 1);
             copy_words(key_of(node), key, map->type.key_bytes);
-            zero_words(value_of(node, map, 0), map->type.value_bytes * map->shards);
+            zero_words(value_of(node, map, 0), map->value_stride * map->shards);
             node->hash = hash;
             __atomic_store_n(&node->state, WIRE_NODE_RISING, __ATOMIC_RELAXED);
         }
@@ -260,7 +267,7 @@ bool stream_map_set(struct wire_session *session, uint32_t map, const void *key,
         return false;
     store64(value_of(node, m, 0), (uint64_t)value);
     if (fresh)
-        risen(m, node);
+        risen(session, m, node);
     return true;
 }
 
@@ -274,7 +281,7 @@ bool stream_map_add(struct wire_session *session, uint32_t map, const void *key,
         return false;
     *sum = (int64_t)add64(value_of(node, m, 0), (uint64_t)value);
     if (fresh)
-        risen(m, node);
+        risen(session, m, node);
     return true;
 }
 
@@ -298,7 +305,7 @@ bool stream_map_set_value(struct wire_session *session, uint32_t map, const void
         return false;
     copy_words(value_of(node, m, 0), value, m->type.value_bytes);
     if (fresh)
-        risen(m, node);
+        risen(session, m, node);
     return true;
 }
 
@@ -309,8 +316,8 @@ bool stream_map_delete(struct wire_session *session, uint32_t map, const void *k
     uint32_t live = WIRE_NODE_LIVE;
     if (!node || !__atomic_compare_exchange_n(&node->state, &live, WIRE_NODE_DEAD, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return false;
-    __atomic_sub_fetch(&m->live, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&m->dead, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&state_of(session, m)->live, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&state_of(session, m)->dead, 1, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -321,13 +328,13 @@ bool stream_map_has(struct wire_session *session, uint32_t map, const void *key)
 
 uint32_t stream_map_length(struct wire_session *session, uint32_t map)
 {
-    return __atomic_load_n(&stream_map(session, map)->live, __ATOMIC_RELAXED);
+    return __atomic_load_n(&state_of(session, stream_map(session, map))->live, __ATOMIC_RELAXED);
 }
 
 bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key)
 {
     struct wire_map *m = stream_map(session, map);
-    uint32_t used = m->type.key_bytes ? __atomic_load_n(&m->used, __ATOMIC_ACQUIRE) : 1;
+    uint32_t used = m->type.key_bytes ? __atomic_load_n(&state_of(session, m)->used, __ATOMIC_ACQUIRE) : 1;
     while (*iterator < used && *iterator < m->type.capacity) {
         struct wire_node *node = node_at(session, m, (uint32_t)(*iterator)++);
         if (__atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != WIRE_NODE_LIVE)
@@ -431,7 +438,7 @@ bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void
         break;
     }
     if (fresh)
-        risen(m, node);
+        risen(session, m, node);
     return true;
 }
 

@@ -37,14 +37,14 @@ static struct wire_record *reserve(struct wire_session *session, struct wire_rin
 static struct wire_record *reserve_waiting(struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
     enum { PATIENCE = 200 };
-    uint32_t last = __atomic_load_n(&session->reader, __ATOMIC_ACQUIRE);
+    uint32_t last = __atomic_load_n(&wire_state(session)->reader, __ATOMIC_ACQUIRE);
     for (int silent = 0; silent < PATIENCE; silent++) {
         struct wire_record *record = reserve(session, ring, need);
-        if (record || __atomic_load_n(&session->off, __ATOMIC_ACQUIRE))
+        if (record || __atomic_load_n(&wire_state(session)->off, __ATOMIC_ACQUIRE))
             return record;
         port_wake(session);
         port_wait(session, last);
-        uint32_t now = __atomic_load_n(&session->reader, __ATOMIC_ACQUIRE);
+        uint32_t now = __atomic_load_n(&wire_state(session)->reader, __ATOMIC_ACQUIRE);
         if (now != last)
             silent = 0;
         last = now;
@@ -57,11 +57,11 @@ static void lose(struct wire_session *session, struct wire_ring *ring)
 #ifdef __i386__
     uint32_t *low = (uint32_t *)&ring->lost;
     __asm__ volatile("lock addl $1,%0\n lock adcl $0,%1" : "+m"(low[0]), "+m"(low[1]) : : "cc");
-    low = (uint32_t *)&session->lost[WIRE_LOSS_RING];
+    low = (uint32_t *)&wire_state(session)->lost[WIRE_LOSS_RING];
     __asm__ volatile("lock addl $1,%0\n lock adcl $0,%1" : "+m"(low[0]), "+m"(low[1]) : : "cc");
 #else
     __atomic_add_fetch(&ring->lost, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&session->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&wire_state(session)->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -69,7 +69,7 @@ void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payloa
 {
     struct wire_session *session = (void *)(uintptr_t)fire->session_va;
     uint32_t need = (uint32_t)sizeof(struct wire_record) + bytes;
-    if (__atomic_load_n(&session->off, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&wire_state(session)->off, __ATOMIC_RELAXED))
         return;
     if (!fire->tid)
         fire->tid = (uint32_t)port_ctx(fire, WIRE_CTX_TID);
@@ -89,7 +89,7 @@ void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payloa
     record->time = time;
     record->pid = fire->pid;
     record->tid = fire->tid;
-    record->place = fire->place;
+    record->place = (uint32_t)port_ctx(fire, WIRE_CTX_ROW);
     record->speculation = fire->speculation;
     volatile uint64_t *to = (uint64_t *)(record + 1);
     const volatile uint64_t *from = payload;

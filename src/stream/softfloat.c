@@ -52,8 +52,8 @@ static uint64_t normal_parts(uint64_t a, int *exponent)
 
 /* ---- rounding ---- */
 
-/* The double nearest to significand * 2^(exponent + 1 - BIAS - 62), of which the leading bit is 62 (or it is smaller than any normal number)
- * and the lowest is sticky. */
+/* The double nearest to significand * 2^(exponent + 1 - BIAS - 62), of which the leading bit is 62 (or it is smaller than any normal
+ * number) and the lowest is sticky. */
 static uint64_t round_pack(uint64_t sign, int exponent, uint64_t significand)
 {
     if (exponent < 0) {

@@ -1,7 +1,7 @@
 /* The verifier: bytes → NULL, or why they are no trace stream.
  *
- * Tables first, then each clause in each model in one pass forward over its code. The pass knows which registers and which bytes of the frame
- * have been written for certain, its state.
+ * Tables first, then each clause in each model in one pass forward over its code. The pass knows which registers and which bytes of the
+ * frame have been written for certain, its state.
  *  1. The state where jumps meet is what is common to all that come there.
  *  2. The state at an instruction that a LOOP goes back to is the one at its first entry. The LOOP must bring at least that: then each
  *     state holds for every run, since every way from one instruction to the next has been checked, the ways back too.

@@ -2,9 +2,11 @@
  * every one of them at an address of its own; all offsets are from its start.
  *
  *   offset 0        struct wire_session
- *   rings_offset    struct wire_ring[ring_count], each followed by its data: ring_stride bytes apart
  *   maps_offset     struct wire_map[map_count]
  *   data_offset     the stream's data
+ *                   -- up to here constant: the controller goes by a copy of its own, so that no process can mislead it --
+ *   state_offset    struct wire_state, then a struct wire_map_state for each map
+ *   rings_offset    struct wire_ring[ring_count], each followed by its data: ring_stride bytes apart
  *   frames_offset   struct wire_frame[frame_count], each followed by its bytes: frame_stride apart
  *   ...             buckets, nodes and values of the maps
  *
@@ -30,6 +32,7 @@ struct wire_session {
     uint64_t bytes;
     uint64_t rings_offset, ring_stride;
     uint64_t maps_offset;
+    uint64_t state_offset;
     uint64_t data_offset;
     uint64_t frames_offset, frame_stride;
     uint32_t ring_count; /* a power of two */
@@ -39,17 +42,26 @@ struct wire_session {
     uint32_t frame_count; /* a power of two */
     uint32_t frame_bytes; /* that a clause may use */
     uint32_t shard_mask;
-    uint32_t lossless; /* writers wait for room while `reader` moves */
-    uint32_t off;      /* set by the controller: nobody waits, nobody writes */
-    uint32_t reader;   /* futex: changes whenever the controller has made room in a ring */
-    uint32_t writers;  /* how many writers wait at the futex */
-    uint32_t speculations;
+    uint32_t lossless;            /* writers wait for room while `reader` moves */
     uint64_t tsc_base, ns_base;   /* nsecs = ns_base + ((tsc - tsc_base) * tsc_mult >> tsc_shift) */
     uint32_t tsc_mult, tsc_shift; /* tsc_mult 0: the TSC is not to be trusted, ask the kernel; tsc_shift <= 32 */
     uint64_t start_ns;
-    uint64_t lost[WIRE_LOSSES];
-    uint64_t wake; /* futex in its low half: writers add one when a ring is half full */
 };
+
+/* What changes. */
+struct wire_state {
+    uint32_t off;     /* set by the controller: nobody waits, nobody writes */
+    uint32_t reader;  /* futex: changes whenever the controller has made room in a ring */
+    uint32_t writers; /* how many writers wait at it */
+    uint32_t wake;    /* futex: writers add one when a ring is half full */
+    uint32_t speculations;
+    uint32_t unused;
+    uint64_t lost[WIRE_LOSSES];
+};
+static inline struct wire_state *wire_state(struct wire_session *session)
+{
+    return (struct wire_state *)((char *)session + session->state_offset);
+}
 
 /* A ring's head: each group on its own cache line. */
 struct wire_ring {
@@ -70,7 +82,7 @@ struct wire_record {
     uint16_t clause;
     uint64_t time; /* TSC, or nanoseconds without one */
     uint32_t pid, tid;
-    uint32_t place; /* trace point that fired */
+    uint32_t place; /* trace point that fired: wire_place.row */
     uint32_t speculation;
     /* payload follows */
 };
@@ -88,15 +100,20 @@ struct wire_error_payload {
  * Nodes are added at the head of a chain; only the controller takes them out, and only those that are dead. */
 struct wire_map {
     struct wire_map_type type;
-    uint32_t shards; /* values of a node, a power of two */
+    uint32_t shards;       /* values of a node, a power of two */
+    uint32_t value_stride; /* bytes from one to the next */
     uint32_t bucket_mask;
-    uint64_t buckets_offset, nodes_offset;
     uint32_t node_bytes; /* struct wire_node + key + shards values */
-    uint32_t used;       /* nodes handed out from the front; writers */
-    uint64_t free;       /* list of nodes to use again: count of changes << 32 | number + 1 */
-    uint32_t live;       /* keys */
-    uint32_t dead;       /* nodes that were deleted and not yet taken out */
-    uint64_t refused;    /* insertions for which there was no room */
+    uint64_t buckets_offset, nodes_offset, state_offset;
+};
+
+struct wire_map_state {
+    uint64_t free;    /* list of nodes to use again: count of changes << 32 | number + 1 */
+    uint64_t refused; /* insertions for which there was no room */
+    uint32_t used;    /* nodes handed out from the front */
+    uint32_t live;    /* keys */
+    uint32_t dead;    /* nodes that were deleted and not yet taken out */
+    uint32_t unused;
 };
 
 /* 0: a map without a key that was never used. RISING: a writer gives it its first value. RETIRED: it is being taken out. */
@@ -137,6 +154,13 @@ struct wire_fire {
     uint64_t reg[WIRE_REGS];
 };
 
+/* What a place of a process means to all of the session. */
+struct wire_place {
+    uint32_t row;         /* trace point */
+    uint32_t func, probe; /* numbers of its names: equal names have equal numbers */
+    uint32_t unused;
+};
+
 /* What the agent needs of a process, in private memory of the process that fork wipes (MADV_WIPEONFORK), but for the part that must stay:
  * two pages, the first wiped. */
 struct wire_process {
@@ -144,20 +168,23 @@ struct wire_process {
     uint32_t random;
     uint8_t wiped[4088];
     int32_t tid_offset; /* from the thread pointer to the thread's tid as its C library keeps it; 0: ask the kernel */
-    uint32_t unused;
+    uint32_t quiet;     /* a filter forbids system calls: make none */
     uint64_t session_va;
-    uint64_t place_pcs_va; /* uint64_t[]: address by place */
+    uint64_t place_pcs_va; /* uint64_t[place_count]: address by place */
+    uint64_t places_va;    /* struct wire_place[place_count] */
     uint32_t place_count;
     uint32_t safe_count; /* ranges in which reads are direct */
     struct {
         uint64_t start_va, end_va;
-    } safe[120];
+    } safe[100];
 };
 
 _Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 16 && sizeof(struct wire_frame) == 8, "layout");
 _Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, machine) == 96 && offsetof(struct wire_fire, reg) == 240,
                "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
-_Static_assert(sizeof(struct wire_map) == 112, "layout");
+_Static_assert(sizeof(struct wire_map) == 96 && sizeof(struct wire_map_state) == 32 && sizeof(struct wire_place) == 16 &&
+                   sizeof(struct wire_process) == 5736,
+               "layout");
 
 #endif

@@ -24,6 +24,10 @@ enum {
     WIRE_AGENT_TRAP = 8,       /* a handler of SIGTRAP */
     WIRE_AGENT_RESTORER = 16,  /* its return to the kernel */
     WIRE_AGENT_SHARED = 32,    /* uint64_t, written by the controller: where the shared memory is */
+    WIRE_AGENT_OP = 128,       /* eval_op() */
+    WIRE_AGENT_ERROR = 136,    /* stream_ring_write_error() */
+    WIRE_AGENT_CLAIM = 144,    /* uint64_t (struct wire_fire *) */
+    WIRE_AGENT_RELEASE = 152,  /* void (struct wire_fire *, uint64_t) */
 };
 
 struct wire_shared {

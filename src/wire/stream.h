@@ -30,7 +30,7 @@ enum {
     WIRE_REGS = 16,
     WIRE_FRAME_MAX = 32768,
     WIRE_FUEL = 65536,
-    WIRE_CODE_MAX = 65536, /* instructions of one clause in one model */
+    WIRE_CODE_MAX = 65536,   /* instructions of one clause in one model */
     WIRE_OPEN_MAX = 1024,    /* instructions of a clause that jumps go to, open at once: between the first jump there and the last */
     WIRE_FIND_MAX = 1 << 20, /* steps of SFIND: room of one string times room of the other */
     WIRE_SIGNED = 16,
@@ -55,11 +55,14 @@ enum wire_ctx {
     WIRE_CTX_NSECS,   /* CLOCK_MONOTONIC */
     WIRE_CTX_ELAPSED, /* nanoseconds since the session began */
     WIRE_CTX_RAND,    /* 32 random bits */
-    WIRE_CTX_PLACE,   /* number of the trace point that fired, for its names */
+    WIRE_CTX_PLACE,   /* number of the place in this process */
     WIRE_CTX_PC,      /* address of the probed instruction */
     WIRE_CTX_SP,      /* stack pointer as the program has it */
     WIRE_CTX_RETURN,  /* the word at the stack pointer: at an entry, the return address */
     WIRE_CTX_MODEL,   /* 32 or 64 */
+    WIRE_CTX_ROW,     /* number of the trace point in the session */
+    WIRE_CTX_FUNC,    /* number of the function's name */
+    WIRE_CTX_PROBE,   /* number of the trace point's name */
     WIRE_CTX_COUNT
 };
 

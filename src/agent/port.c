@@ -1,0 +1,203 @@
+/* What clauses need of the process they fire in. Called while firing, all of it. */
+#include "stream/port.h"
+#include "agent/call.h"
+
+enum { PAGE = 4096, FUTEX_WAIT_OP = 0, FUTEX_WAKE_OP = 1, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
+
+static struct wire_process *process_of(const struct wire_fire *fire)
+{
+    return (void *)(uintptr_t)fire->process_va;
+}
+
+/* ---- memory ---- */
+
+static bool is_safe(const struct wire_fire *fire, uint64_t va, uint32_t bytes)
+{
+    /* The page that the stack pointer is in. */
+    if (va / PAGE == fire->sp / PAGE && (va + bytes - 1) / PAGE == fire->sp / PAGE)
+        return true;
+    const struct wire_process *process = process_of(fire);
+    for (uint32_t low = 0, high = process->safe_count; low < high;) {
+        uint32_t middle = (low + high) / 2;
+        if (va >= process->safe[middle].end_va)
+            low = middle + 1;
+        else if (va < process->safe[middle].start_va)
+            high = middle;
+        else
+            return process->safe[middle].end_va - va >= bytes;
+    }
+    return false;
+}
+
+bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes)
+{
+    if (sizeof(void *) == 4 && (va >> 32 || (va + bytes - 1) >> 32))
+        return false;
+    if (is_safe(fire, va, bytes)) {
+        const volatile char *from = (const char *)(uintptr_t)va;
+        for (uint32_t i = 0; i < bytes; i++)
+            ((volatile char *)to)[i] = from[i];
+        return true;
+    }
+    if (process_of(fire)->quiet)
+        return false;
+    struct {
+        uintptr_t base, length;
+    } here = {(uintptr_t)to, bytes}, there = {(uintptr_t)va, bytes};
+    if (!fire->tid)
+        fire->tid = (uint32_t)port_ctx(fire, WIRE_CTX_TID);
+    return agent_call6(NR_PROCESS_VM_READV, (long)fire->tid, (long)&here, 1, (long)&there, 1, 0) == (long)bytes;
+}
+
+/* ---- where and when ---- */
+
+static uint64_t tsc(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+static uint64_t kernel_ns(void)
+{
+    struct {
+        long seconds, nanoseconds;
+    } now = {0, 0};
+    agent_call4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, (long)&now, 0, 0);
+    return (uint64_t)(unsigned long)now.seconds * 1000000000u + (uint64_t)(unsigned long)now.nanoseconds;
+}
+
+static uint64_t now_ns(const struct wire_session *session)
+{
+    if (!session->tsc_mult)
+        return kernel_ns();
+    uint64_t ticks = tsc() - session->tsc_base;
+    uint64_t low = (ticks & 0xffffffffu) * session->tsc_mult, high = (ticks >> 32) * session->tsc_mult;
+    return session->ns_base + (low >> session->tsc_shift) + (high << (32 - session->tsc_shift));
+}
+
+uint64_t port_time(const struct wire_session *session)
+{
+    return session->tsc_mult ? tsc() : kernel_ns();
+}
+
+static uint32_t current_tid(const struct wire_process *process)
+{
+    if (!process->tid_offset)
+        return process->quiet ? process->pid : (uint32_t)agent_call4(NR_GETTID, 0, 0, 0, 0);
+    uint32_t tid;
+    long offset = process->tid_offset;
+#if defined __x86_64__
+    __asm__("movl %%fs:(%1),%0" : "=r"(tid) : "r"(offset));
+#else
+    __asm__("movl %%gs:(%1),%0" : "=r"(tid) : "r"(offset));
+#endif
+    return tid;
+}
+
+static uint32_t current_cpu(void)
+{
+    uint32_t limit = 0;
+    __asm__("lsl %1,%0" : "+r"(limit) : "r"(0x7b) : "cc");
+    return limit & 0xfff;
+}
+
+static uint32_t random_word(struct wire_process *process)
+{
+    uint32_t x = process->random ? process->random : (uint32_t)tsc() | 1;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    process->random = x;
+    return x;
+}
+
+static uint64_t place_word(const struct wire_fire *fire, uint32_t what)
+{
+    const struct wire_process *process = process_of(fire);
+    if (fire->place >= process->place_count)
+        return 0;
+    const struct wire_place *place = (const struct wire_place *)(uintptr_t)process->places_va + fire->place;
+    switch (what) {
+    case WIRE_CTX_PC:
+        return ((const uint64_t *)(uintptr_t)process->place_pcs_va)[fire->place];
+    case WIRE_CTX_ROW:
+        return place->row;
+    case WIRE_CTX_FUNC:
+        return place->func;
+    default:
+        return place->probe;
+    }
+}
+
+uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
+{
+    struct wire_process *process = process_of(fire);
+    switch (what) {
+    case WIRE_CTX_PID:
+        if (!process->pid)
+            process->pid = (uint32_t)agent_call4(NR_GETPID, 0, 0, 0, 0);
+        return process->pid;
+    case WIRE_CTX_TID:
+        return current_tid(process);
+    case WIRE_CTX_UID:
+        return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETUID, 0, 0, 0, 0);
+    case WIRE_CTX_GID:
+        return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETGID, 0, 0, 0, 0);
+    case WIRE_CTX_CPU:
+        return current_cpu();
+    case WIRE_CTX_NSECS:
+        return now_ns((const struct wire_session *)(uintptr_t)fire->session_va);
+    case WIRE_CTX_RAND:
+        return random_word(process);
+    default:
+        return place_word(fire, what);
+    }
+}
+
+void port_comm(struct wire_fire *fire, char to[16])
+{
+    for (int i = 0; i < 16; i++)
+        ((volatile char *)to)[i] = 0;
+    if (!process_of(fire)->quiet)
+        agent_call4(NR_PRCTL, PR_GET_NAME_OP, (long)to, 0, 0);
+}
+
+void port_signal(struct wire_fire *fire, int number)
+{
+    if (!process_of(fire)->quiet)
+        agent_call4(NR_TGKILL, agent_call4(NR_GETPID, 0, 0, 0, 0), agent_call4(NR_GETTID, 0, 0, 0, 0), number, 0);
+}
+
+/* ---- the controller ---- */
+
+void port_wait(struct wire_session *session, uint32_t seen)
+{
+    struct {
+        long seconds, nanoseconds;
+    } timeout = {0, WAIT_NS};
+    struct wire_state *state = wire_state(session);
+    __atomic_add_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
+    agent_call4(NR_FUTEX, (long)&state->reader, FUTEX_WAIT_OP, (long)seen, (long)&timeout);
+    __atomic_sub_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
+}
+
+void port_wake(struct wire_session *session)
+{
+    struct wire_state *state = wire_state(session);
+    __atomic_add_fetch(&state->wake, 1, __ATOMIC_SEQ_CST);
+    agent_call4(NR_FUTEX, (long)&state->wake, FUTEX_WAKE_OP, 1, 0);
+}
+
+/* JIT code reads these registers itself; nothing else runs clauses here. */
+uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
+{
+    (void)fire, (void)number, (void)bytes;
+    return 0;
+}
+
+uint64_t port_st0(struct wire_fire *fire)
+{
+    (void)fire;
+    return 0;
+}

@@ -1,0 +1,207 @@
+#include "drain/session.h"
+
+#include "stream/stream.h"
+
+#include <cpuid.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+/* ---- time ---- */
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void drain_clock_read(struct drain_clock *clock)
+{
+    /* The reading that took least time tells best what time it was. */
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 16; i++) {
+        uint64_t before = __rdtsc(), ns = monotonic_ns(), after = __rdtsc();
+        if (after - before < best) {
+            best = after - before;
+            *clock = (struct drain_clock){before + (after - before) / 2, ns};
+        }
+    }
+}
+
+static bool tsc_is_steady(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1;
+}
+
+static void set_clock(struct wire_session *memory, const struct drain_clock *first)
+{
+    enum { LEAST_NS = 10000000 };
+    struct drain_clock last;
+    drain_clock_read(&last);
+    memory->start_ns = last.ns;
+    if (!tsc_is_steady())
+        return;
+    struct drain_clock start = *first;
+    if (!start.tsc || last.ns - start.ns < LEAST_NS) {
+        if (!start.tsc)
+            start = last;
+        uint64_t wait = LEAST_NS - (last.ns - start.ns);
+        nanosleep(&(struct timespec){.tv_nsec = (long)wait}, NULL);
+        drain_clock_read(&last);
+    }
+    if (last.tsc <= start.tsc)
+        return;
+    double ns_per_tick = (double)(last.ns - start.ns) / (double)(last.tsc - start.tsc);
+    unsigned shift = 32;
+    while (shift && ns_per_tick * (double)(1ull << shift) >= 4294967295.0)
+        shift--;
+    memory->tsc_base = last.tsc;
+    memory->ns_base = last.ns;
+    memory->tsc_shift = shift;
+    memory->tsc_mult = (uint32_t)(ns_per_tick * (double)(1ull << shift) + 0.5);
+}
+
+uint64_t drain_session_ns(const struct drain_session *session, uint64_t time)
+{
+    const struct wire_session *layout = &session->layout;
+    if (!layout->tsc_mult)
+        return time;
+    int64_t ticks = (int64_t)(time - layout->tsc_base);
+    return layout->ns_base + (uint64_t)(int64_t)((__int128)ticks * layout->tsc_mult >> layout->tsc_shift);
+}
+
+/* ---- layout ---- */
+
+static uint64_t round_up(uint64_t value, uint64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+static uint32_t power_from(uint32_t least)
+{
+    uint32_t power = 1;
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, uint32_t processors, uint64_t state_offset, uint64_t *end)
+{
+    enum { LINE = 64, SHARDS_MOST = 64, KEYED_SHARDS_MOST = 4, SMALL = 16 };
+    bool aggregates = type->kind != WIRE_MAP_INT && type->kind != WIRE_MAP_VALUE, keyed = type->key_bytes;
+    uint32_t most = !aggregates ? 1 : !keyed ? SHARDS_MOST : type->value_bytes <= SMALL ? KEYED_SHARDS_MOST : 1;
+    *map = (struct wire_map){.type = *type, .state_offset = state_offset};
+    map->shards = processors < most ? processors : most;
+    map->value_stride = keyed ? type->value_bytes : (uint32_t)round_up(type->value_bytes, LINE);
+    map->node_bytes = (uint32_t)(sizeof(struct wire_node) + type->key_bytes + (uint64_t)map->shards * map->value_stride);
+    map->type.capacity = keyed ? type->capacity : 1;
+    map->bucket_mask = power_from(map->type.capacity) - 1;
+    *end = round_up(*end, LINE);
+    map->buckets_offset = *end;
+    *end = round_up(*end + (keyed ? (map->bucket_mask + 1ull) * sizeof(uint32_t) : 0), LINE);
+    map->nodes_offset = *end;
+    *end += (uint64_t)map->type.capacity * map->node_bytes;
+}
+
+static uint32_t largest_frame(const struct wire_stream *stream)
+{
+    uint32_t largest = 64;
+    for (uint32_t i = 0; i < stream->clause_count; i++)
+        for (int m = 0; m < WIRE_MODELS; m++)
+            if (stream_clauses(stream)[i].frame_bytes[m] > largest)
+                largest = stream_clauses(stream)[i].frame_bytes[m];
+    return largest;
+}
+
+static void lay_out(struct drain_session *session, const struct wire_stream *stream, const struct drain_options *options)
+{
+    enum { PAGE = 4096, RING_BYTES = 4 << 20, RINGS_MOST = 16, FRAMES = 128 };
+    uint32_t processors = power_from((uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+    struct wire_session *layout = &session->layout;
+    *layout = (struct wire_session){
+        .magic = WIRE_SESSION_MAGIC,
+        .ring_count = processors * 2 < RINGS_MOST ? processors * 2 : RINGS_MOST,
+        .ring_bytes = options->ring_bytes ? options->ring_bytes : RING_BYTES,
+        .map_count = stream->map_count,
+        .data_bytes = stream->data_bytes,
+        .frame_count = FRAMES,
+        .frame_bytes = largest_frame(stream),
+        .shard_mask = processors - 1,
+        .lossless = options->lossless,
+    };
+    layout->maps_offset = round_up(sizeof *layout, 64);
+    layout->data_offset = round_up(layout->maps_offset + (uint64_t)layout->map_count * sizeof(struct wire_map), 64);
+    uint64_t end = round_up(layout->data_offset + layout->data_bytes, PAGE);
+    layout->state_offset = end;
+    uint64_t map_states = round_up(end + sizeof(struct wire_state), 64);
+    end = round_up(map_states + layout->map_count * 64ull, PAGE);
+    layout->ring_stride = round_up(sizeof(struct wire_ring) + layout->ring_bytes, PAGE);
+    layout->rings_offset = end;
+    end += layout->ring_count * layout->ring_stride;
+    layout->frame_stride = round_up(sizeof(struct wire_frame) + layout->frame_bytes, 64);
+    layout->frames_offset = end;
+    end = round_up(end + layout->frame_count * layout->frame_stride, PAGE);
+    session->map = memory_zero(layout->map_count, sizeof *session->map);
+    for (uint32_t i = 0; i < layout->map_count; i++)
+        lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, map_states + i * 64, &end);
+    layout->bytes = round_up(end, PAGE);
+}
+
+static void fill_constants(struct drain_session *session, const struct wire_stream *stream)
+{
+    char *memory = (char *)session->memory;
+    memcpy(memory + session->layout.maps_offset, session->map, session->layout.map_count * sizeof *session->map);
+    memcpy(memory + session->layout.data_offset, stream_data(stream), session->layout.data_bytes);
+    *session->memory = session->layout;
+}
+
+struct err *drain_session_create(const struct wire_stream *stream, const struct drain_options *options, struct drain_session *out)
+{
+    *out = (struct drain_session){.fd = -1};
+    lay_out(out, stream, options);
+    set_clock(&out->layout, &options->clock);
+    out->bytes = out->layout.bytes;
+    out->fd = memfd_create(WIRE_SESSION_NAME, MFD_CLOEXEC);
+    if (out->fd < 0 || ftruncate(out->fd, (off_t)out->bytes))
+        return err_errno(ERR_SYSTEM, errno, "session memory: %zu bytes", out->bytes);
+    void *memory = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, out->fd, 0);
+    if (memory == MAP_FAILED)
+        return err_errno(ERR_SYSTEM, errno, "session memory: map %zu bytes", out->bytes);
+    out->memory = memory;
+    fill_constants(out, stream);
+    /* The same again in memory of our own, in the place of what the processes see. */
+    if (mmap(memory, out->layout.state_offset, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return err_errno(ERR_SYSTEM, errno, "session memory: map");
+    fill_constants(out, stream);
+    return NULL;
+}
+
+void drain_session_destroy(struct drain_session *session)
+{
+    if (session->memory)
+        munmap(session->memory, session->bytes);
+    if (session->fd >= 0)
+        close(session->fd);
+    free(session->map);
+    *session = (struct drain_session){.fd = -1};
+}
+
+uint64_t drain_session_lost(const struct drain_session *session, enum wire_loss cause)
+{
+    return __atomic_load_n(&wire_state(session->memory)->lost[cause], __ATOMIC_RELAXED);
+}
+
+void drain_wait(struct drain_session *session, unsigned milliseconds)
+{
+    uint32_t *word = &wire_state(session->memory)->wake, seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+    struct timespec timeout = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}

@@ -1,0 +1,54 @@
+/* The session's memory on the controller's side: made here, shared with every traced process, read here. The processes can write all of it,
+ * so nothing read from it is believed: the constant part is a private copy here, and sizes of records come from the stream. */
+#ifndef DRAIN_SESSION_H
+#define DRAIN_SESSION_H
+
+#include "base/err.h"
+#include "base/memory.h"
+#include "wire/session.h"
+
+#include <stdbool.h>
+
+struct drain_session {
+    struct wire_session *memory;
+    size_t bytes;
+    int fd;                     /* the memfd */
+    struct wire_session layout; /* as it was made */
+    struct wire_map *map;       /* likewise */
+};
+
+/* A first reading of both clocks; the longer before drain_session_create(), the better the clock of the session. */
+struct drain_clock {
+    uint64_t tsc, ns;
+};
+void drain_clock_read(struct drain_clock *clock);
+
+struct drain_options {
+    struct drain_clock clock;
+    uint32_t ring_bytes; /* of each ring, a power of two; 0: as is usual */
+    bool lossless;
+};
+
+/* Lays out the memory for a verified stream. */
+struct err *drain_session_create(const struct wire_stream *stream, const struct drain_options *options, struct drain_session *out);
+void drain_session_destroy(struct drain_session *session);
+
+/* Nanoseconds (CLOCK_MONOTONIC) of a record's time. */
+uint64_t drain_session_ns(const struct drain_session *session, uint64_t time);
+/* Losses so far, by cause. */
+uint64_t drain_session_lost(const struct drain_session *session, enum wire_loss cause);
+
+/* A record, copied out of its ring. */
+struct drain_record {
+    struct wire_record head;
+    uint32_t payload_bytes;
+    const void *payload; /* aligned to 8; valid until the next call of drain_records() */
+};
+typedef void drain_record_fn(void *context, const struct drain_record *record);
+/* Hands over what the rings hold, in order of time across threads (exactly so within a thread), and makes room. With `all`, also what was
+ * written while it ran. Returns how many. */
+size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context);
+/* Waits for records, at most so long. */
+void drain_wait(struct drain_session *session, unsigned milliseconds);
+
+#endif
