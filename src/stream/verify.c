@@ -618,9 +618,11 @@ struct err *stream_verify(const void *bytes, size_t count)
     ERR_TRY(check_tables(stream));
     struct pass *pass = memory_zero(1, sizeof *pass);
     pass->stream = stream;
-    pass->target = memory_zero(WIRE_CODE_MAX, sizeof *pass->target);
-    pass->head = memory_zero(WIRE_CODE_MAX, sizeof *pass->head);
-    pass->last_loop = memory_zero(WIRE_CODE_MAX, sizeof *pass->last_loop);
+    uint32_t most = stream->code_count[0] > stream->code_count[1] ? stream->code_count[0] : stream->code_count[1];
+    most = most < WIRE_CODE_MAX ? most : WIRE_CODE_MAX;
+    pass->target = memory_zero(most, sizeof *pass->target);
+    pass->head = memory_zero(most, sizeof *pass->head);
+    pass->last_loop = memory_zero(most, sizeof *pass->last_loop);
     struct err *error = NULL;
     for (int model = 0; model < WIRE_MODELS && !error; model++) {
         uint32_t end = 0;
