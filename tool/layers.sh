@@ -15,6 +15,7 @@ BEGIN {
     allow("jit", "base wire stream")
     allow("load", "base wire symbol insn target stream jit drain gen")
     allow("stream", "base wire")
+    allow("jit", "base wire stream")
     allow("agent", "wire stream")
     allow("drain", "base wire stream")
     allow("cmd", "base wire symbol insn target stream jit load drain gen")

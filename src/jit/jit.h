@@ -22,6 +22,8 @@
 #include "base/memory.h"
 #include "wire/session.h"
 
+#include <stdbool.h>
+
 enum { JIT_STACK_MAX = 640 };
 
 /* Addresses and facts of the process. */

@@ -393,7 +393,7 @@ uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value)
         uint32_t slots = type->value_bytes / 8;
         bool below = type->is_signed || type->param[0] < 0 ? value < type->param[0] : (uint64_t)value < (uint64_t)type->param[0];
         bool above = type->is_signed || type->param[1] < 0 ? value >= type->param[1] : (uint64_t)value >= (uint64_t)type->param[1];
-        return below ? 0 : above ? slots - 1 : 1 + (uint32_t)divide((uint64_t)(value - type->param[0]), (uint64_t)type->param[2]);
+        return below ? 0 : above ? slots - 1 : 1 + (uint32_t)divide((uint64_t)value - (uint64_t)type->param[0], (uint64_t)type->param[2]);
     }
     uint32_t bits = (uint32_t)type->param[0];
     if (value < 0 && type->is_signed)
@@ -447,7 +447,7 @@ static int64_t average(const struct wire_map_type *type, uint64_t sum, uint64_t 
     if (!count || count >> 63)
         return 0;
     if (type->is_signed && sum >> 63)
-        return -(int64_t)divide(0 - sum, count);
+        return (int64_t)(0 - divide(0 - sum, count));
     return (int64_t)divide(sum, count);
 }
 

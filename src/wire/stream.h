@@ -14,7 +14,8 @@
  * first instruction (number 0 for jumps) and must not be left but by END, ENDZ, an error, or after its last instruction. Registers and
  * frame bytes are undefined at the start; the verifier refuses code that reads them before writing. It also refuses what is out of range of
  * the frame, the data or a map, backward jumps other than LOOP, and anything undefined in ops.def. Fuel (WIRE_FUEL) bounds the backward
- * jumps of one run, so a run is bounded. Maps and records are the same in both regions.
+ * jumps of one run, so a run is bounded. Maps and records are the same in both regions. The clauses' code lies in their order in a region,
+ * no instruction in two of them.
  *
  * The same code is run by the interpreter (stream/eval.c; host and agent) and by the JIT (jit/). Results are equal bit for bit. */
 #ifndef WIRE_STREAM_H
@@ -29,7 +30,9 @@ enum {
     WIRE_REGS = 16,
     WIRE_FRAME_MAX = 32768,
     WIRE_FUEL = 65536,
-    WIRE_CODE_MAX = 65536, /* instructions of one clause in one model */
+    WIRE_CODE_MAX = 65536,   /* instructions of one clause in one model */
+    WIRE_OPEN_MAX = 1024,    /* instructions of a clause that jumps go to, open at once: between the first jump there and the last */
+    WIRE_FIND_MAX = 1 << 20, /* steps of SFIND: room of one string times room of the other */
     WIRE_SIGNED = 16,
     WIRE_RECORD_TYPES_MAX = 65000,
 };
@@ -209,9 +212,9 @@ static inline uint64_t wire_map_value_bytes(uint32_t kind, const int64_t param[3
     case WIRE_MAP_HIST: /* negative, then one for each of 0 .. 2^bits - 1, then 2^bits for each further power of two */
         return param[0] < 0 || param[0] > 5 ? 0 : 8 * (1 + (1ull << param[0]) + ((64 - (uint64_t)param[0]) << param[0]));
     case WIRE_MAP_LHIST: /* below, the steps, above */
-        if (param[2] <= 0 || param[1] <= param[0] || (uint64_t)(param[1] - param[0]) / (uint64_t)param[2] > 8000)
+        if (param[2] <= 0 || param[1] <= param[0] || ((uint64_t)param[1] - (uint64_t)param[0]) / (uint64_t)param[2] > 8000)
             return 0;
-        return 8 * (2 + ((uint64_t)(param[1] - param[0]) + (uint64_t)param[2] - 1) / (uint64_t)param[2]);
+        return 8 * (2 + ((uint64_t)param[1] - (uint64_t)param[0] + (uint64_t)param[2] - 1) / (uint64_t)param[2]);
     }
     return 0;
 }

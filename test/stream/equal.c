@@ -1,0 +1,256 @@
+/* Random verified programs, run by the interpreter and as JIT code: maps, records, errors and what a program can see of the machine must be
+ * equal.
+ *
+ *   equal [--count N] [--seed S] [--verbose] */
+#include "test/stream/equal.h"
+#include "stream/eval.h"
+#include "stream/op.h"
+#include "stream/ring.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { STACK_BYTES = 64 << 10, CODE_BYTES = 1 << 20, RUNS = 3, VISIBLE_FLAGS = 0xcd5, ALWAYS_FLAGS = 0x202 };
+
+uint64_t equal_random;
+static uint64_t seed, start_seed;
+static struct program program;
+static const struct wire_stream *stream;
+static uint8_t *stack, *code;
+static uint32_t op_seen[WIRE_OP_COUNT], error_seen[WIRE_ERROR_COUNT], refused, hits;
+
+static _Noreturn void fail(const char *what)
+{
+    stream_dump(stream, stdout);
+    printf("FAIL %s (--seed 0x%llx --count 1)\n", what, (unsigned long long)seed);
+    exit(1);
+}
+
+/* ---- the machine's state ---- */
+
+static void make_machine(void)
+{
+    for (int i = 0; i < MACHINE_REGS; i++) {
+        equal_in.reg[i] = chance(50) ? any() : below(300);
+        if (MODEL == WIRE_ILP32)
+            equal_in.reg[i] = (uint32_t)equal_in.reg[i];
+    }
+    uint32_t from_top = chance(30) ? 8 + below(40) * 8 : 1024 + below(500) * 8; /* at times at the end of a page */
+    equal_in.reg[4] = (uintptr_t)stack + STACK_BYTES / 2 - from_top;
+    equal_in.flags = (any() & VISIBLE_FLAGS) | ALWAYS_FLAGS;
+    for (int i = 160; i < 416; i += 8) {
+        uint64_t value = chance(70) ? any() : chance(50) ? any() >> 32 : 0x7f8000017ff00001;
+        memcpy(equal_in.fx + i, &value, 8);
+    }
+    for (int i = 32; i < 160; i += 16) {
+        uint64_t significand = any() | 1ull << 63;
+        uint16_t exponent = (uint16_t)(chance(70) ? 0x3fff - 600 + below(1200) : any());
+        memcpy(equal_in.fx + i, &significand, 8);
+        memcpy(equal_in.fx + i + 8, &exponent, 2);
+    }
+    uint16_t control = (uint16_t)(0x37f ^ below(4) << 10);
+    uint32_t mxcsr = 0x1f80 ^ below(4) << 13 ^ below(64);
+    memset(equal_in.fx, 0, 32);
+    memcpy(equal_in.fx, &control, 2);
+    equal_in.fx[4] = 0xff; /* no register is empty */
+    memcpy(equal_in.fx + 24, &mxcsr, 4);
+    equal_place = below(PLACES);
+}
+
+static void check_machine(void)
+{
+    for (int i = 0; i < MACHINE_REGS; i++)
+        if (MODEL == WIRE_LP64 ? equal_in.reg[i] != equal_out.reg[i] : (uint32_t)equal_in.reg[i] != (uint32_t)equal_out.reg[i])
+            fail("a machine register was changed");
+    if ((equal_in.flags ^ equal_out.flags) & VISIBLE_FLAGS)
+        fail("a flag was changed");
+    if (memcmp(equal_in.fx, equal_out.fx, 6) || memcmp(equal_in.fx + 24, equal_out.fx + 24, 4) ||
+        memcmp(equal_in.fx + 32, equal_out.fx + 32, MODEL == WIRE_LP64 ? 384 : 256))
+        fail("a vector or x87 register was changed");
+}
+
+/* ---- one run of each ---- */
+
+static void interpret(void)
+{
+    static uint8_t frame[FRAME_MAX] __attribute__((aligned(16)));
+    static const uint8_t registers[] = {0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15};
+    struct wire_fire fire = {.session_va = (uintptr_t)world_interpreted.session,
+                             .frame_va = (uintptr_t)frame,
+                             .process_va = (uintptr_t)world_process,
+                             .sp = equal_in.reg[4],
+                             .place = (uint32_t)equal_place,
+                             .clause = 1,
+                             .model = MODEL};
+    uint32_t count;
+    const struct wire_insn *insns = stream_code(stream, 1, MODEL, &count);
+    world = &world_interpreted;
+    world_live = false;
+    fire.pc = 0;
+    for (int i = 0; i < MACHINE_REGS; i++)
+        fire.machine[i] = equal_in.reg[MODEL == WIRE_LP64 ? registers[i] : i];
+    const uint64_t *pcs = (const uint64_t *)(uintptr_t)world_process->place_pcs_va;
+    fire.machine[MODEL == WIRE_LP64 ? WIRE_REG64_IP : WIRE_REG32_IP] = pcs[equal_place];
+    fire.machine[MODEL == WIRE_LP64 ? WIRE_REG64_FLAGS : WIRE_REG32_FLAGS] = equal_in.flags;
+    if (world_process->quiet && program.frame_bytes > 128)
+        return;
+    uint32_t error = eval_run(&fire, insns, count);
+    error_seen[error]++;
+    if (error) {
+        world->errors++;
+        stream_ring_write_error(&fire);
+    }
+}
+
+static void run_body(const struct jit_body *body)
+{
+    (void)body;
+    world = &world_jitted;
+    world_live = true;
+    equal_call((uintptr_t)code);
+    check_machine();
+}
+
+static void compare_worlds(void)
+{
+    uint32_t constant = (uint32_t)world_jitted.session->state_offset;
+    const char *a = (const char *)world_interpreted.session, *b = (const char *)world_jitted.session;
+    if (world_interpreted.random != world_jitted.random || world_interpreted.time != world_jitted.time ||
+        world_interpreted.signals != world_jitted.signals || world_interpreted.signal_sum != world_jitted.signal_sum)
+        fail("the port was used otherwise");
+    if (world_interpreted.errors != world_jitted.errors)
+        fail("an error that the other did not have");
+    if (world_jitted.frames)
+        fail("a frame was not released");
+    if (memcmp(a, b, constant))
+        fail("constant memory was changed");
+    if (memcmp(a + constant, b + constant, world_jitted.session->bytes - constant)) {
+        size_t at = constant;
+        while (a[at] == b[at])
+            at++;
+        printf("session memory differs at %zu (rings at %u)\n", at, (unsigned)world_jitted.session->rings_offset);
+        if (at >= world_jitted.session->rings_offset + sizeof(struct wire_ring) && at < world_jitted.session->rings_offset + 8192)
+            fail("a record differs");
+        fail("maps or rings differ");
+    }
+}
+
+static void one(bool verbose)
+{
+    struct jit_process process;
+    struct jit_body body;
+    program_make(&program);
+    stream = world_stream(&program);
+    if (verbose)
+        stream_dump(stream, stdout);
+    struct err *error = stream_verify(stream, stream->bytes);
+    if (error) {
+        printf("%s\n", error->message);
+        fail("a program was refused");
+    }
+    for (int i = 0; i < TARGET_BYTES; i++)
+        world_target[i] = chance(4) ? 0 : (uint8_t)(chance(50) ? 'a' + below(3) : any());
+    world_reset(stream, 1u << below(3));
+    world_process->pid = chance(50) ? 1234 : 0;
+    world_process->quiet = chance(5);
+    world_describe(&process);
+    if (chance(20))
+        process.tid_offset = 0;
+    error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
+    if (error)
+        fail(error->message);
+    if (body.code.n > CODE_BYTES)
+        fail("too long");
+    memcpy(code, body.code.at, body.code.n);
+    if (verbose) {
+        FILE *out = fopen("body.bin", "wb");
+        fwrite(body.code.at, 1, body.code.n, out);
+        fclose(out);
+    }
+    for (uint32_t i = 0; i < program.count; i++)
+        op_seen[program.insn[i].op]++;
+    for (int run = 0; run < (program.spins ? 1 : RUNS); run++) {
+        make_machine();
+        interpret();
+        run_body(&body);
+        compare_worlds();
+        hits++;
+        /* Make room. */
+        for (int i = 0; i < 2; i++) {
+            struct wire_session *session = i ? world_jitted.session : world_interpreted.session;
+            struct wire_ring *ring = (struct wire_ring *)((char *)session + session->rings_offset);
+            if (ring->head - ring->tail > 4096)
+                ring->tail = ring->head;
+        }
+    }
+    jit_body_deinit(&body);
+}
+
+static void *pages(size_t bytes, int protection)
+{
+    void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    return memory;
+}
+
+/* The processor's number must not change between the two runs. */
+static void stay_on_processor(void)
+{
+    cpu_set_t set;
+    world_cpu = (uint32_t)sched_getcpu();
+    CPU_ZERO(&set);
+    CPU_SET(world_cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set))
+        perror("sched_setaffinity");
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t count = 20000;
+    bool verbose = false;
+    seed = 1;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--verbose") == 0)
+            verbose = true;
+        else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc)
+            count = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            seed = strtoull(argv[++i], NULL, 0);
+        else {
+            fprintf(stderr, "usage: equal [--count N] [--seed S] [--verbose]\n");
+            return 2;
+        }
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    start_seed = seed;
+    stay_on_processor();
+    stack = pages(STACK_BYTES, PROT_READ | PROT_WRITE);
+    code = pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    /* What is above the middle can not be read: arguments that would lie there are 0. */
+    if (mprotect(stack + STACK_BYTES / 2, STACK_BYTES / 2, PROT_NONE))
+        perror("mprotect");
+    for (int i = 0; i < STACK_BYTES / 2; i++)
+        stack[i] = (uint8_t)(i * 37 ^ i >> 8);
+    world_init();
+    for (uint64_t i = 0; i < count; i++, seed++) {
+        equal_random = seed * 0xd1342543de82ef95;
+        one(verbose);
+    }
+    for (int i = 0; i < WIRE_OP_COUNT; i++)
+        if (count >= 20000 && !op_seen[i])
+            printf("FAIL no program had %s\n", stream_ops[i].name), exit(1);
+    for (int i = 0; i < WIRE_ERROR_BUSY; i++)
+        if (count >= 20000 && !error_seen[i])
+            printf("FAIL no program ended with error %d\n", i), exit(1);
+    printf("%d-bit: %llu programs from seed %llu, %u runs equal; errors: read %u, divide %u, fuel %u, bounds %u, map full %u\n",
+           MODEL == WIRE_LP64 ? 64 : 32, (unsigned long long)count, (unsigned long long)start_seed, hits, error_seen[WIRE_ERROR_READ],
+           error_seen[WIRE_ERROR_DIVIDE], error_seen[WIRE_ERROR_FUEL], error_seen[WIRE_ERROR_BOUNDS], error_seen[WIRE_ERROR_MAP_FULL]);
+    (void)refused;
+    return 0;
+}
