@@ -7,7 +7,7 @@ STD = -std=gnu11 -D_GNU_SOURCE -Isrc -I$(BUILD)/gen
 HOST_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(SANITIZE) -MMD -MP
 LIBS = -lZydis -liberty -Wl,--no-as-needed -llzma -Wl,--as-needed -lpthread
 
-HOST_DIRS = base symbol insn insn/x86 target load stream jit drain
+HOST_DIRS = base symbol insn insn/x86 target load script stream jit drain print live
 HOST_SRC = $(foreach d,$(HOST_DIRS),$(wildcard src/$(d)/*.c))
 HOST_OBJ = $(HOST_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/agent_blob.o
 CMD_OBJ = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cmd/*.c))
@@ -27,9 +27,11 @@ $(BUILD)/obj/%.o: src/%.c
 # The agent: freestanding, once per data model, linked flat and embedded.
 AGENT_CFLAGS = $(STD) $(WARN) -O2 -ffreestanding -fPIE -fvisibility=hidden -mgeneral-regs-only -fno-stack-protector \
 	-fno-asynchronous-unwind-tables -fcf-protection=none -fno-builtin -fno-tree-loop-distribute-patterns -mstringop-strategy=loop -MMD -MP
-AGENT_SRC = $(wildcard src/agent/*.c)
+# Clauses run on the same code here and in the host. The direction flag is the program's: no string instructions.
+AGENT_STREAM = $(addprefix src/stream/,eval.c map.c ring.c softfloat.c)
+AGENT_SRC = $(wildcard src/agent/*.c) $(AGENT_STREAM)
 
-$(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h) $(wildcard src/agent/*.h)
+$(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h src/wire/*.def src/agent/*.h src/stream/*.h)
 	@mkdir -p $(@D)
 	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
 

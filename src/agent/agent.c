@@ -18,6 +18,11 @@ __asm__(".section .text.entry,\"ax\",@progbits\n"
         ".byte 0xe9\n .long agent_trap - . - 4\n .balign 8\n" RETURN_FROM_SIGNAL ".balign 16\n"
         ".globl agent_shared_va\n .hidden agent_shared_va\n"
         "agent_shared_va: .quad 0\n"
+        ".org agent_entry + 128\n"
+        ".byte 0xe9\n .long eval_op - . - 4\n .balign 8\n"
+        ".byte 0xe9\n .long stream_ring_write_error - . - 4\n .balign 8\n"
+        ".byte 0xe9\n .long agent_claim - . - 4\n .balign 8\n"
+        ".byte 0xe9\n .long agent_release - . - 4\n .balign 8\n"
         ".text\n");
 extern const volatile uint64_t agent_shared_va;
 

@@ -424,10 +424,12 @@ static bool context(struct jit *jit, const struct wire_insn *insn)
         jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO));
         break;
     case WIRE_CTX_TID:
-        if (!process->tid_offset)
-            return false;
-        EMIT(emit, 0x64, 0x8b, 0x04, 0x25); /* mov %fs:offset,%eax */
-        emit_u32(emit, (uint32_t)process->tid_offset);
+        use(jit, CX);
+        emit_constant(emit, CX, process->process_va + offsetof(struct wire_process, tid_offset));
+        op_at(jit, true, 0x63, CX, CX, -1, 1, 0); /* movslq (%rcx),%rcx */
+        emit_rr(emit, false, 0x85, CX, CX);
+        jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO));
+        EMIT(emit, 0x64, 0x8b, 0x01); /* mov %fs:(%rcx),%eax */
         break;
     case WIRE_CTX_CPU:
         processor(jit, AX);

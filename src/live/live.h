@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "drain/session.h"
 #include "script/script.h"
-#include "stream/emit.h"
+#include "stream/lower.h"
 #include "symbol/spec.h"
 
 #include <stdbool.h>

@@ -75,7 +75,7 @@ static struct err *compile(struct live_script *script, const struct live_options
 {
     struct stream_options stream = {.map_keys = map_keys(script->program), .unsafe = options->unsafe};
     take_trees(script);
-    ERR_TRY(stream_emit(script->program, script->unit.at, script->unit.n, &stream, &script->built));
+    ERR_TRY(stream_lower(script->program, script->unit.at, script->unit.n, &stream, &script->built));
     return stream_verify(script->built.stream, script->built.stream->bytes);
 }
 

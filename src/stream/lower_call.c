@@ -1,54 +1,54 @@
-#include "stream/emit_internal.h"
+#include "stream/lower_internal.h"
 
 #include <string.h>
 
 /* ---- pieces ---- */
 
-static struct wire_insn *put(struct emitter *emit, enum wire_op op, uint8_t d, uint8_t a)
+static struct wire_insn *put(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a)
 {
-    struct wire_insn *insn = emit_put(emit, op);
+    struct wire_insn *insn = lower_put(emit, op);
     insn->d = d;
     insn->a = a;
     return insn;
 }
 
-static void store(struct emitter *emit, uint8_t reg, uint8_t bytes, uint32_t offset)
+static void store(struct lowering *emit, uint8_t reg, uint8_t bytes, uint32_t offset)
 {
-    struct wire_insn *insn = emit_put(emit, WIRE_FST);
+    struct wire_insn *insn = lower_put(emit, WIRE_FST);
     insn->a = reg;
     insn->k = bytes;
     insn->j = offset;
 }
 
-static void store_constant(struct emitter *emit, uint64_t value, uint8_t bytes, uint32_t offset)
+static void store_constant(struct lowering *emit, uint64_t value, uint8_t bytes, uint32_t offset)
 {
-    uint8_t reg = emit_push(emit);
-    emit_constant(emit, reg, value);
+    uint8_t reg = lower_push(emit);
+    lower_constant(emit, reg, value);
     store(emit, reg, bytes, offset);
     emit->depth--;
 }
 
-static void zero(struct emitter *emit, uint32_t offset, uint32_t bytes)
+static void zero(struct lowering *emit, uint32_t offset, uint32_t bytes)
 {
-    struct wire_insn *insn = emit_put(emit, WIRE_FZERO);
+    struct wire_insn *insn = lower_put(emit, WIRE_FZERO);
     insn->j = offset;
     insn->i = (int32_t)bytes;
 }
 
-static uint8_t context(struct emitter *emit, uint32_t what)
+static uint8_t context(struct lowering *emit, uint32_t what)
 {
-    uint8_t reg = emit_push(emit);
+    uint8_t reg = lower_push(emit);
     put(emit, WIRE_CTX, reg, 0)->i = (int32_t)what;
     return reg;
 }
 
 /* ---- records ---- */
 
-static uint32_t add_record(struct emitter *emit, const struct script_action *action, int kind, uint64_t payload)
+static uint32_t add_record(struct lowering *emit, const struct script_action *action, int kind, uint64_t payload)
 {
     struct stream_builder *builder = emit->builder;
     if (payload > WIRE_FRAME_MAX || builder->record.n >= WIRE_RECORD_TYPES_MAX) {
-        emit_fail(emit, payload > WIRE_FRAME_MAX ? "too much is printed at once" : "the script prints in too many places");
+        lower_fail(emit, payload > WIRE_FRAME_MAX ? "too much is printed at once" : "the script prints in too many places");
         return 0;
     }
     VEC_PUSH(&builder->record, (struct wire_record_type){.payload_bytes = (uint32_t)payload});
@@ -57,43 +57,43 @@ static uint32_t add_record(struct emitter *emit, const struct script_action *act
     return (uint32_t)builder->record.n - 1;
 }
 
-static void put_record(struct emitter *emit, uint32_t record, uint32_t payload)
+static void put_record(struct lowering *emit, uint32_t record, uint32_t payload)
 {
-    struct wire_insn *insn = emit_put(emit, WIRE_EMIT);
+    struct wire_insn *insn = lower_put(emit, WIRE_EMIT);
     insn->h = (uint16_t)record;
     insn->i = (int32_t)payload;
 }
 
-static void emit_record(struct emitter *emit, const struct script_expr *expr)
+static void lower_record(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_action *action = &emit->checked->actions[expr->action];
     uint64_t bytes = 0;
     for (size_t i = 0; i < action->n_list; i++)
-        bytes += emit_whole_bytes(action->list[i]->type);
-    uint32_t payload = emit_room(emit, bytes ? bytes : 8), at = payload, record = add_record(emit, action, STREAM_RECORD_ACTION, bytes);
+        bytes += lower_whole_bytes(action->list[i]->type);
+    uint32_t payload = lower_room(emit, bytes ? bytes : 8), at = payload, record = add_record(emit, action, STREAM_RECORD_ACTION, bytes);
     for (size_t i = 0; i < action->n_list; i++) {
-        emit_whole(emit, action->list[i], at);
-        at += (uint32_t)emit_whole_bytes(action->list[i]->type);
+        lower_whole(emit, action->list[i], at);
+        at += (uint32_t)lower_whole_bytes(action->list[i]->type);
     }
     put_record(emit, record, payload);
 }
 
 /* The strings that an array of pointers ends with NULL, one after the other, each with its own room. */
-static void emit_join(struct emitter *emit, const struct script_expr *expr)
+static void lower_join(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_action *action = &emit->checked->actions[expr->action];
-    uint32_t bytes = STREAM_JOIN_ARGS * STREAM_JOIN_BYTES, payload = emit_room(emit, bytes);
+    uint32_t bytes = STREAM_JOIN_ARGS * STREAM_JOIN_BYTES, payload = lower_room(emit, bytes);
     uint32_t record = add_record(emit, action, STREAM_RECORD_ACTION, bytes), end[STREAM_JOIN_ARGS];
-    uint8_t word = emit->model == WIRE_LP64 ? 8 : 4, list = emit_scalar(emit, action->list[0]);
+    uint8_t word = emit->model == WIRE_LP64 ? 8 : 4, list = lower_scalar(emit, action->list[0]);
     zero(emit, payload, bytes);
     for (uint32_t i = 0; i < STREAM_JOIN_ARGS; i++) {
-        uint8_t text = emit_push(emit);
+        uint8_t text = lower_push(emit);
         struct wire_insn *load = put(emit, WIRE_LDT, text, list);
         load->i = (int32_t)(i * word);
         load->k = word;
-        end[i] = emit_jump(emit, WIRE_JZ, text);
-        uint8_t count = emit_push(emit);
-        emit_constant(emit, count, STREAM_JOIN_BYTES);
+        end[i] = lower_jump(emit, WIRE_JZ, text);
+        uint8_t count = lower_push(emit);
+        lower_constant(emit, count, STREAM_JOIN_BYTES);
         struct wire_insn *read = put(emit, WIRE_STRT, count, text);
         read->b = count;
         read->j = payload + i * STREAM_JOIN_BYTES;
@@ -101,40 +101,40 @@ static void emit_join(struct emitter *emit, const struct script_expr *expr)
         emit->depth -= 2;
     }
     for (uint32_t i = 0; i < STREAM_JOIN_ARGS; i++)
-        emit_land(emit, end[i]);
+        lower_land(emit, end[i]);
     put_record(emit, record, payload);
     emit->depth--;
 }
 
 /* ---- speculation ---- */
 
-static void set_speculation(struct emitter *emit, uint8_t reg)
+static void set_speculation(struct lowering *emit, uint8_t reg)
 {
-    uint32_t key = emit_thread_key(emit);
+    uint32_t key = lower_thread_key(emit);
     struct wire_insn *set = put(emit, WIRE_MSET, 0, reg);
     set->h = (uint16_t)emit->builder->speculation_map;
     set->j = key;
     put(emit, WIRE_SPECSET, 0, reg);
 }
 
-static void emit_speculate(struct emitter *emit)
+static void lower_speculate(struct lowering *emit)
 {
-    uint8_t reg = emit_push(emit);
+    uint8_t reg = lower_push(emit);
     put(emit, WIRE_SPECNEW, reg, 0);
     set_speculation(emit, reg);
     emit->depth--;
 }
 
 /* commit() and discard(): the record itself belongs to no speculation. */
-static void end_speculation(struct emitter *emit, int kind)
+static void end_speculation(struct lowering *emit, int kind)
 {
-    uint32_t payload = emit_room(emit, 8), key = emit_thread_key(emit);
-    uint8_t reg = emit_push(emit);
+    uint32_t payload = lower_room(emit, 8), key = lower_thread_key(emit);
+    uint8_t reg = lower_push(emit);
     struct wire_insn *get = put(emit, WIRE_MGET, reg, 0);
     get->h = (uint16_t)emit->builder->speculation_map;
     get->j = key;
     store(emit, reg, 8, payload);
-    emit_constant(emit, reg, 0);
+    lower_constant(emit, reg, 0);
     put(emit, WIRE_SPECSET, 0, reg);
     put_record(emit, add_record(emit, NULL, kind, 8), payload);
     struct wire_insn *gone = put(emit, WIRE_MDEL, reg, 0);
@@ -145,28 +145,28 @@ static void end_speculation(struct emitter *emit, int kind)
 
 /* ---- calls without a value ---- */
 
-void emit_call_action(struct emitter *emit, const struct script_expr *expr)
+void lower_call_action(struct lowering *emit, const struct script_expr *expr)
 {
     uint8_t reg;
     uint32_t over;
     switch (expr->call) {
     case SCRIPT_C_JOIN:
-        emit_join(emit, expr);
+        lower_join(emit, expr);
         return;
     case SCRIPT_C_EXIT:
-        emit_record(emit, expr);
-        emit_put(emit, WIRE_END);
+        lower_record(emit, expr);
+        lower_put(emit, WIRE_END);
         return;
     case SCRIPT_C_ASSERT:
-        reg = emit_scalar(emit, expr->list[0]);
-        over = emit_jump(emit, WIRE_JNZ, reg);
+        reg = lower_scalar(emit, expr->list[0]);
+        over = lower_jump(emit, WIRE_JNZ, reg);
         emit->depth--;
-        emit_record(emit, expr);
-        emit_put(emit, WIRE_END);
-        emit_land(emit, over);
+        lower_record(emit, expr);
+        lower_put(emit, WIRE_END);
+        lower_land(emit, over);
         return;
     case SCRIPT_C_SPECULATE:
-        emit_speculate(emit);
+        lower_speculate(emit);
         return;
     case SCRIPT_C_COMMIT:
         end_speculation(emit, STREAM_RECORD_COMMIT);
@@ -176,40 +176,40 @@ void emit_call_action(struct emitter *emit, const struct script_expr *expr)
         return;
     case SCRIPT_C_SIGNAL:
     case SCRIPT_C_SIGNAL_THREAD:
-        reg = emit_scalar(emit, expr->list[0]);
+        reg = lower_scalar(emit, expr->list[0]);
         put(emit, WIRE_SIGNAL, 0, reg);
         emit->depth--;
         return;
     case SCRIPT_C_DELETE:
-        emit_call_scalar(emit, expr);
+        lower_call_scalar(emit, expr);
         emit->depth--;
         return;
     default:
-        emit_record(emit, expr);
+        lower_record(emit, expr);
     }
 }
 
 /* ---- calls with a number ---- */
 
-static uint8_t map_call(struct emitter *emit, const struct script_expr *expr, enum wire_op op)
+static uint8_t map_call(struct lowering *emit, const struct script_expr *expr, enum wire_op op)
 {
-    uint32_t key = emit_key(emit, expr->key);
-    uint8_t reg = emit_push(emit);
+    uint32_t key = lower_key(emit, expr->key);
+    uint8_t reg = lower_push(emit);
     struct wire_insn *insn = put(emit, op, reg, 0);
     insn->h = (uint16_t)expr->map;
     insn->j = key;
     return reg;
 }
 
-static uint8_t compare_strings(struct emitter *emit, const struct script_expr *expr)
+static uint8_t compare_strings(struct lowering *emit, const struct script_expr *expr)
 {
-    uint32_t a = emit_located(emit, expr->list[0]), b = emit_located(emit, expr->list[1]);
-    uint64_t most = expr->list[2]->value, room = emit_value_bytes(expr->list[0]->type), other = emit_value_bytes(expr->list[1]->type);
+    uint32_t a = lower_located(emit, expr->list[0]), b = lower_located(emit, expr->list[1]);
+    uint64_t most = expr->list[2]->value, room = lower_value_bytes(expr->list[0]->type), other = lower_value_bytes(expr->list[1]->type);
     most = most < room ? most : room;
     most = most < other ? most : other;
-    uint8_t reg = emit_push(emit);
+    uint8_t reg = lower_push(emit);
     if (!most) {
-        emit_constant(emit, reg, 0);
+        lower_constant(emit, reg, 0);
         return reg;
     }
     struct wire_insn *insn = put(emit, WIRE_SCMP, reg, 0);
@@ -219,15 +219,15 @@ static uint8_t compare_strings(struct emitter *emit, const struct script_expr *e
     return reg;
 }
 
-static uint8_t find_string(struct emitter *emit, const struct script_expr *expr)
+static uint8_t find_string(struct lowering *emit, const struct script_expr *expr)
 {
-    uint32_t a = emit_located(emit, expr->list[0]), b = emit_located(emit, expr->list[1]);
-    uint64_t room = emit_value_bytes(expr->list[1]->type);
-    uint8_t reg = emit_push(emit);
+    uint32_t a = lower_located(emit, expr->list[0]), b = lower_located(emit, expr->list[1]);
+    uint64_t room = lower_value_bytes(expr->list[1]->type);
+    uint8_t reg = lower_push(emit);
     struct wire_insn *insn = put(emit, WIRE_SFIND, reg, 0);
     insn->j = a;
     insn->i = (int32_t)b;
-    insn->h = (uint16_t)emit_value_bytes(expr->list[0]->type);
+    insn->h = (uint16_t)lower_value_bytes(expr->list[0]->type);
     insn->b = (uint8_t)room;
     insn->k = (uint8_t)(room >> 8);
     if (expr->call == SCRIPT_C_STRCONTAINS) {
@@ -236,7 +236,7 @@ static uint8_t find_string(struct emitter *emit, const struct script_expr *expr)
     return reg;
 }
 
-uint8_t emit_call_scalar(struct emitter *emit, const struct script_expr *expr)
+uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     uint8_t reg;
     uint32_t at;
@@ -246,15 +246,15 @@ uint8_t emit_call_scalar(struct emitter *emit, const struct script_expr *expr)
     case SCRIPT_C_HAS_KEY:
         return map_call(emit, expr, WIRE_MHAS);
     case SCRIPT_C_LEN:
-        reg = emit_push(emit);
+        reg = lower_push(emit);
         put(emit, WIRE_MLEN, reg, 0)->h = (uint16_t)expr->map;
         return reg;
     case SCRIPT_C_STRLEN:
-        at = emit_located(emit, expr->list[0]);
-        reg = emit_push(emit);
+        at = lower_located(emit, expr->list[0]);
+        reg = lower_push(emit);
         struct wire_insn *length = put(emit, WIRE_SLEN, reg, 0);
         length->j = at;
-        length->i = (int32_t)emit_value_bytes(expr->list[0]->type);
+        length->i = (int32_t)lower_value_bytes(expr->list[0]->type);
         return reg;
     case SCRIPT_C_STRNCMP:
         return compare_strings(emit, expr);
@@ -262,7 +262,7 @@ uint8_t emit_call_scalar(struct emitter *emit, const struct script_expr *expr)
     case SCRIPT_C_STRSTR:
         return find_string(emit, expr);
     case SCRIPT_C_BSWAP:
-        reg = emit_scalar(emit, expr->list[0]);
+        reg = lower_scalar(emit, expr->list[0]);
         if (expr->type->bytes > 1)
             put(emit, WIRE_BSWAP, reg, reg)->k = (uint8_t)expr->type->bytes;
         return reg;
@@ -273,30 +273,30 @@ uint8_t emit_call_scalar(struct emitter *emit, const struct script_expr *expr)
     case SCRIPT_C_TIDNS:
         return context(emit, WIRE_CTX_TID);
     default:
-        emit_fail(emit, "%s() is not done yet", script_call_name(expr->call));
-        return emit_push(emit);
+        lower_fail(emit, "%s() is not done yet", script_call_name(expr->call));
+        return lower_push(emit);
     }
 }
 
 /* ---- calls with a larger value ---- */
 
 /* How many bytes are wanted: the constant `usual`, or the second argument and `more`. */
-static uint8_t wanted(struct emitter *emit, const struct script_expr *expr, uint64_t usual, int32_t more)
+static uint8_t wanted(struct lowering *emit, const struct script_expr *expr, uint64_t usual, int32_t more)
 {
     if (expr->n_list < 2) {
-        uint8_t reg = emit_push(emit);
-        emit_constant(emit, reg, usual);
+        uint8_t reg = lower_push(emit);
+        lower_constant(emit, reg, usual);
         return reg;
     }
-    uint8_t reg = emit_scalar(emit, expr->list[1]);
+    uint8_t reg = lower_scalar(emit, expr->list[1]);
     if (more)
         put(emit, WIRE_ADDI, reg, reg)->i = more;
     return reg;
 }
 
-static void read_string(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void read_string(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t address = emit_scalar(emit, expr->list[0]), count = wanted(emit, expr, expr->type->bytes, 1);
+    uint8_t address = lower_scalar(emit, expr->list[0]), count = wanted(emit, expr, expr->type->bytes, 1);
     struct wire_insn *insn = put(emit, WIRE_STRT, count, address);
     insn->b = count;
     insn->j = offset;
@@ -304,13 +304,13 @@ static void read_string(struct emitter *emit, const struct script_expr *expr, ui
     emit->depth -= 2;
 }
 
-static void read_buffer(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void read_buffer(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     uint64_t bytes = expr->type->bytes;
-    if (!emit_is_scalar(expr->list[0]->type)) {
-        uint32_t from = emit_located(emit, expr->list[0]);
-        uint64_t had = emit_value_bytes(expr->list[0]->type), common = had < bytes ? had : bytes;
-        struct wire_insn *copy = emit_put(emit, WIRE_FCPY);
+    if (!lower_is_scalar(expr->list[0]->type)) {
+        uint32_t from = lower_located(emit, expr->list[0]);
+        uint64_t had = lower_value_bytes(expr->list[0]->type), common = had < bytes ? had : bytes;
+        struct wire_insn *copy = lower_put(emit, WIRE_FCPY);
         copy->j = offset + 8;
         copy->i = (int32_t)from;
         copy->h = (uint16_t)common;
@@ -319,7 +319,7 @@ static void read_buffer(struct emitter *emit, const struct script_expr *expr, ui
         store_constant(emit, common, 8, offset);
         return;
     }
-    uint8_t address = emit_scalar(emit, expr->list[0]), count = wanted(emit, expr, bytes, 0);
+    uint8_t address = lower_scalar(emit, expr->list[0]), count = wanted(emit, expr, bytes, 0);
     struct wire_insn *insn = put(emit, WIRE_BUFT, count, address);
     insn->b = count;
     insn->j = offset + 8;
@@ -328,45 +328,45 @@ static void read_buffer(struct emitter *emit, const struct script_expr *expr, ui
     emit->depth -= 2;
 }
 
-static void make_symbol(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void make_symbol(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t address = emit_scalar(emit, expr->list[0]);
+    uint8_t address = lower_scalar(emit, expr->list[0]);
     store(emit, address, 8, offset);
     uint8_t pid = context(emit, WIRE_CTX_PID);
     store(emit, pid, 8, offset + 8);
     emit->depth -= 2;
 }
 
-static void make_timestamp(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void make_timestamp(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t time = emit_scalar(emit, expr->list[expr->n_list - 1]);
+    uint8_t time = lower_scalar(emit, expr->list[expr->n_list - 1]);
     store(emit, time, 8, offset);
     emit->depth--;
     store_constant(emit, 0, 4, offset + 8);
     store_constant(emit, expr->action, 4, offset + 12);
 }
 
-static void make_address(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void make_address(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     enum { INET_FAMILY = 2, INET6_FAMILY = 10 };
     const struct script_expr *address = expr->list[expr->n_list - 1];
     zero(emit, offset, 24);
     if (expr->n_list == 2) {
-        uint8_t family = emit_scalar(emit, expr->list[0]);
+        uint8_t family = lower_scalar(emit, expr->list[0]);
         store(emit, family, 4, offset);
         emit->depth--;
     }
-    if (emit_is_scalar(address->type)) {
-        uint8_t value = emit_scalar(emit, address);
+    if (lower_is_scalar(address->type)) {
+        uint8_t value = lower_scalar(emit, address);
         store(emit, value, 4, offset + 8);
         emit->depth--;
         if (expr->n_list == 1)
             store_constant(emit, INET_FAMILY, 4, offset);
         return;
     }
-    uint32_t from = emit_located(emit, address);
-    uint64_t bytes = emit_value_bytes(address->type) > 16 ? 16 : emit_value_bytes(address->type);
-    struct wire_insn *copy = emit_put(emit, WIRE_FCPY);
+    uint32_t from = lower_located(emit, address);
+    uint64_t bytes = lower_value_bytes(address->type) > 16 ? 16 : lower_value_bytes(address->type);
+    struct wire_insn *copy = lower_put(emit, WIRE_FCPY);
     copy->j = offset + 8;
     copy->i = (int32_t)from;
     copy->h = (uint16_t)bytes;
@@ -374,25 +374,25 @@ static void make_address(struct emitter *emit, const struct script_expr *expr, u
         store_constant(emit, bytes == 16 ? INET6_FAMILY : INET_FAMILY, 4, offset);
 }
 
-static void make_mac(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void make_mac(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     zero(emit, offset, 8);
-    uint32_t from = emit_located(emit, expr->list[0]);
-    struct wire_insn *copy = emit_put(emit, WIRE_FCPY);
+    uint32_t from = lower_located(emit, expr->list[0]);
+    struct wire_insn *copy = lower_put(emit, WIRE_FCPY);
     copy->j = offset;
     copy->i = (int32_t)from;
-    copy->h = emit_value_bytes(expr->list[0]->type) < 6 ? (uint16_t)emit_value_bytes(expr->list[0]->type) : 6;
+    copy->h = lower_value_bytes(expr->list[0]->type) < 6 ? (uint16_t)lower_value_bytes(expr->list[0]->type) : 6;
 }
 
-static void make_strerror(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void make_strerror(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t number = emit_scalar(emit, expr->list[0]);
+    uint8_t number = lower_scalar(emit, expr->list[0]);
     store(emit, number, 4, offset);
     emit->depth--;
     store_constant(emit, SCRIPT_NAME_ERROR, 4, offset + 4);
 }
 
-void emit_call_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+void lower_call_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     switch (expr->call) {
     case SCRIPT_C_STR:
@@ -417,6 +417,6 @@ void emit_call_bytes(struct emitter *emit, const struct script_expr *expr, uint3
         make_strerror(emit, expr, offset);
         break;
     default:
-        emit_fail(emit, "%s() is not done yet", script_call_name(expr->call));
+        lower_fail(emit, "%s() is not done yet", script_call_name(expr->call));
     }
 }

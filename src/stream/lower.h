@@ -6,8 +6,8 @@
  * Registers are used as a stack: an expression's value goes to the lowest register that is free. Scratch variables and everything larger
  * than a register live in the frame: variables first, zeroed when the clause starts, then temporaries, given back at the end of each
  * statement. */
-#ifndef STREAM_EMIT_H
-#define STREAM_EMIT_H
+#ifndef STREAM_LOWER_H
+#define STREAM_LOWER_H
 
 #include "base/err.h"
 #include "base/memory.h"
@@ -59,7 +59,7 @@ struct stream_built {
 void stream_built_deinit(struct stream_built *built);
 
 /* An error names the place in the script. */
-struct err *stream_emit(const struct script_program *program, const struct stream_unit *unit, size_t n_units,
-                        const struct stream_options *options, struct stream_built *out);
+struct err *stream_lower(const struct script_program *program, const struct stream_unit *unit, size_t n_units,
+                         const struct stream_options *options, struct stream_built *out);
 
 #endif

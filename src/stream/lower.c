@@ -1,4 +1,4 @@
-#include "stream/emit_internal.h"
+#include "stream/lower_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ uint32_t stream_builder_data(struct stream_builder *builder, const void *bytes, 
     return at;
 }
 
-void emit_fail(struct emitter *emit, const char *format, ...)
+void lower_fail(struct lowering *emit, const char *format, ...)
 {
     if (emit->error)
         return;
@@ -80,12 +80,12 @@ static struct err *add_map(struct stream_builder *builder, const char *name, con
 {
     uint32_t usual = builder->options->map_keys ? builder->options->map_keys : USUAL_MAP_KEYS;
     struct wire_map_type type = {.kind = map_kind(value), .is_signed = value->is_signed, .name_bytes = (uint32_t)strlen(name)};
-    uint64_t key_bytes = key ? emit_whole_bytes(key) : 0, value_bytes;
+    uint64_t key_bytes = key ? lower_whole_bytes(key) : 0, value_bytes;
     type.capacity = !key ? 1 : entries && entries < 1u << 24 ? (uint32_t)entries : usual;
     type.param[0] = value->low;
     type.param[1] = value->high;
     type.param[2] = value->step;
-    value_bytes = type.kind == WIRE_MAP_VALUE ? emit_whole_bytes(value) : wire_map_value_bytes(type.kind, type.param);
+    value_bytes = type.kind == WIRE_MAP_VALUE ? lower_whole_bytes(value) : wire_map_value_bytes(type.kind, type.param);
     if (value->kind == SCRIPT_T_HIST || value->kind == SCRIPT_T_LHIST)
         type.is_signed = true;
     if (value->kind == SCRIPT_T_TSERIES)
@@ -122,13 +122,13 @@ static struct err *add_maps(struct stream_builder *builder)
 
 /* ---- instructions ---- */
 
-struct wire_insn *emit_put(struct emitter *emit, enum wire_op op)
+struct wire_insn *lower_put(struct lowering *emit, enum wire_op op)
 {
     const char *name;
     unsigned line, column;
     script_place(emit->builder->program, emit->span, &name, &line, &column);
     if (emit->code.n >= WIRE_CODE_MAX) {
-        emit_fail(emit, "the clause is too long");
+        lower_fail(emit, "the clause is too long");
         emit->code.n--;
         emit->source.n--;
     }
@@ -137,46 +137,46 @@ struct wire_insn *emit_put(struct emitter *emit, enum wire_op op)
     return &emit->code.at[emit->code.n - 1];
 }
 
-uint8_t emit_push(struct emitter *emit)
+uint8_t lower_push(struct lowering *emit)
 {
     if (emit->depth >= WIRE_REGS) {
-        emit_fail(emit, "the expression is nested too deeply");
+        lower_fail(emit, "the expression is nested too deeply");
         emit->depth = WIRE_REGS - 1;
     }
     return (uint8_t)emit->depth++;
 }
 
-void emit_constant(struct emitter *emit, uint8_t reg, uint64_t value)
+void lower_constant(struct lowering *emit, uint8_t reg, uint64_t value)
 {
     bool small = (int64_t)value == (int32_t)value;
     uint32_t at = small ? 0 : stream_builder_data(emit->builder, &value, sizeof value);
-    struct wire_insn *insn = emit_put(emit, small ? WIRE_MOVI : WIRE_MOVL);
+    struct wire_insn *insn = lower_put(emit, small ? WIRE_MOVI : WIRE_MOVL);
     insn->d = reg;
     insn->i = small ? (int32_t)value : 0;
     insn->j = at;
 }
 
-uint32_t emit_here(const struct emitter *emit)
+uint32_t lower_here(const struct lowering *emit)
 {
     return (uint32_t)emit->code.n;
 }
 
-uint32_t emit_jump(struct emitter *emit, enum wire_op op, uint8_t reg)
+uint32_t lower_jump(struct lowering *emit, enum wire_op op, uint8_t reg)
 {
-    emit_put(emit, op)->a = reg;
-    return emit_here(emit) - 1;
+    lower_put(emit, op)->a = reg;
+    return lower_here(emit) - 1;
 }
 
-void emit_land(struct emitter *emit, uint32_t jump)
+void lower_land(struct lowering *emit, uint32_t jump)
 {
-    emit->code.at[jump].j = emit_here(emit);
+    emit->code.at[jump].j = lower_here(emit);
 }
 
-uint32_t emit_room(struct emitter *emit, uint64_t bytes)
+uint32_t lower_room(struct lowering *emit, uint64_t bytes)
 {
     uint64_t at = emit->frame_used, end = at + round_up(bytes);
     if (bytes > WIRE_FRAME_MAX || end > WIRE_FRAME_MAX) {
-        emit_fail(emit, "the clause needs more than %d bytes for strings and other values", WIRE_FRAME_MAX);
+        lower_fail(emit, "the clause needs more than %d bytes for strings and other values", WIRE_FRAME_MAX);
         return 0;
     }
     emit->frame_used = (uint32_t)end;
@@ -187,53 +187,54 @@ uint32_t emit_room(struct emitter *emit, uint64_t bytes)
 
 /* ---- clauses ---- */
 
-static void start_variables(struct emitter *emit)
+static void start_variables(struct lowering *emit)
 {
     emit->slot_offset = memory_zero(emit->checked->n_slots + 1, sizeof *emit->slot_offset);
     for (size_t i = 0; i < emit->checked->n_slots; i++)
-        emit->slot_offset[i] = emit_room(emit, emit_whole_bytes(emit->checked->slots[i]));
+        emit->slot_offset[i] = lower_room(emit, lower_whole_bytes(emit->checked->slots[i]));
     if (emit->frame_used)
-        emit_put(emit, WIRE_FZERO)->i = (int32_t)emit->frame_used;
+        lower_put(emit, WIRE_FZERO)->i = (int32_t)emit->frame_used;
 }
 
 /* Records of a thread that speculates stay with its speculation, whichever clause writes them. */
-static void start_speculation(struct emitter *emit)
+static void start_speculation(struct lowering *emit)
 {
     struct stream_builder *builder = emit->builder;
     if (builder->speculation_map == builder->map.n)
         return;
-    uint32_t key = emit_thread_key(emit);
-    uint8_t reg = emit_push(emit);
-    struct wire_insn *get = emit_put(emit, WIRE_MGET);
+    uint32_t key = lower_thread_key(emit);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *get = lower_put(emit, WIRE_MGET);
     get->d = reg;
     get->h = (uint16_t)builder->speculation_map;
     get->j = key;
-    emit_put(emit, WIRE_SPECSET)->a = reg;
+    lower_put(emit, WIRE_SPECSET)->a = reg;
     emit->depth--;
 }
 
-static struct err *emit_clause(struct stream_builder *builder, const struct stream_unit *unit, uint32_t number, enum wire_model model,
-                               struct wire_clause *out)
+static struct err *lower_clause(struct stream_builder *builder, const struct stream_unit *unit, uint32_t number, enum wire_model model,
+                                struct wire_clause *out)
 {
-    struct emitter emit = {.builder = builder, .checked = unit->checked[model], .model = model, .unit = number, .frame_bytes = LEAST_FRAME};
+    struct lowering emit = {
+        .builder = builder, .checked = unit->checked[model], .model = model, .unit = number, .frame_bytes = LEAST_FRAME};
     if (emit.checked->predicate) {
         emit.span = emit.checked->predicate->span;
-        uint8_t reg = emit_scalar(&emit, emit.checked->predicate);
-        emit_put(&emit, WIRE_ENDZ)->a = reg;
+        uint8_t reg = lower_scalar(&emit, emit.checked->predicate);
+        lower_put(&emit, WIRE_ENDZ)->a = reg;
         emit.depth = 0;
         emit.frame_used = 0;
     }
-    uint32_t predicate = emit_here(&emit), first = (uint32_t)builder->code[model].n;
+    uint32_t predicate = lower_here(&emit), first = (uint32_t)builder->code[model].n;
     start_variables(&emit);
     start_speculation(&emit);
-    emit_statements(&emit, emit.checked->body);
-    emit_put(&emit, WIRE_END);
+    lower_statements(&emit, emit.checked->body);
+    lower_put(&emit, WIRE_END);
     for (size_t i = 0; i < emit.code.n; i++) {
         VEC_PUSH(&builder->code[model], emit.code.at[i]);
         VEC_PUSH(&builder->source[model], emit.source.at[i]);
     }
     out->predicate[model] = (struct wire_code){first, predicate};
-    out->action[model] = (struct wire_code){first + predicate, emit_here(&emit) - predicate};
+    out->action[model] = (struct wire_code){first + predicate, lower_here(&emit) - predicate};
     out->frame_bytes[model] = emit.frame_bytes;
     out->has_model |= 1u << model;
     VEC_FREE(&emit.code);
@@ -252,7 +253,7 @@ static struct err *add_unit(struct stream_builder *builder, const struct stream_
     }
     for (int model = 0; model < WIRE_MODELS; model++) {
         if (unit->checked[model])
-            ERR_TRY(emit_clause(builder, unit, number, model, &clause));
+            ERR_TRY(lower_clause(builder, unit, number, model, &clause));
     }
     VEC_PUSH(&builder->clause, clause);
     return NULL;
@@ -305,8 +306,8 @@ static void finish(struct stream_builder *builder)
     builder->out->stream = stream;
 }
 
-struct err *stream_emit(const struct script_program *program, const struct stream_unit *unit, size_t n_units,
-                        const struct stream_options *options, struct stream_built *out)
+struct err *stream_lower(const struct script_program *program, const struct stream_unit *unit, size_t n_units,
+                         const struct stream_options *options, struct stream_built *out)
 {
     *out = (struct stream_built){0};
     struct stream_builder builder = {.program = program, .options = options, .out = out};

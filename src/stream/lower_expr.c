@@ -1,26 +1,26 @@
-#include "stream/emit_internal.h"
+#include "stream/lower_internal.h"
 
 #include <string.h>
 #include <unistd.h>
 
 /* ---- types ---- */
 
-bool emit_is_scalar(const struct script_type *type)
+bool lower_is_scalar(const struct script_type *type)
 {
     return type->kind == SCRIPT_T_BOOL || type->kind == SCRIPT_T_INT || type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE;
 }
 
-uint64_t emit_value_bytes(const struct script_type *type)
+uint64_t lower_value_bytes(const struct script_type *type)
 {
     return script_type_value_bytes(type);
 }
 
-uint64_t emit_whole_bytes(const struct script_type *type)
+uint64_t lower_whole_bytes(const struct script_type *type)
 {
-    return emit_is_scalar(type) ? 8 : (emit_value_bytes(type) + 7) & ~(uint64_t)7;
+    return lower_is_scalar(type) ? 8 : (lower_value_bytes(type) + 7) & ~(uint64_t)7;
 }
 
-uint8_t emit_size(const struct script_type *type)
+uint8_t lower_size(const struct script_type *type)
 {
     if (type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE)
         return 8;
@@ -29,26 +29,26 @@ uint8_t emit_size(const struct script_type *type)
 
 /* ---- small pieces ---- */
 
-static struct wire_insn *put_dab(struct emitter *emit, enum wire_op op, uint8_t d, uint8_t a, uint8_t b)
+static struct wire_insn *put_dab(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a, uint8_t b)
 {
-    struct wire_insn *insn = emit_put(emit, op);
+    struct wire_insn *insn = lower_put(emit, op);
     insn->d = d;
     insn->a = a;
     insn->b = b;
     return insn;
 }
 
-static void put_dai(struct emitter *emit, enum wire_op op, uint8_t d, uint8_t a, int32_t i)
+static void put_dai(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a, int32_t i)
 {
-    struct wire_insn *insn = emit_put(emit, op);
+    struct wire_insn *insn = lower_put(emit, op);
     insn->d = d;
     insn->a = a;
     insn->i = i;
 }
 
-static void put_frame(struct emitter *emit, enum wire_op op, uint8_t reg, uint8_t size, uint32_t offset)
+static void put_frame(struct lowering *emit, enum wire_op op, uint8_t reg, uint8_t size, uint32_t offset)
 {
-    struct wire_insn *insn = emit_put(emit, op);
+    struct wire_insn *insn = lower_put(emit, op);
     if (op == WIRE_FST)
         insn->a = reg;
     else
@@ -57,37 +57,37 @@ static void put_frame(struct emitter *emit, enum wire_op op, uint8_t reg, uint8_
     insn->j = offset;
 }
 
-static void put_zero(struct emitter *emit, uint32_t offset, uint64_t bytes)
+static void put_zero(struct lowering *emit, uint32_t offset, uint64_t bytes)
 {
     if (!bytes)
         return;
-    struct wire_insn *insn = emit_put(emit, WIRE_FZERO);
+    struct wire_insn *insn = lower_put(emit, WIRE_FZERO);
     insn->j = offset;
     insn->i = (int32_t)bytes;
 }
 
-static void put_copy(struct emitter *emit, uint32_t to, uint32_t from, uint64_t bytes)
+static void put_copy(struct lowering *emit, uint32_t to, uint32_t from, uint64_t bytes)
 {
     if (!bytes || to == from)
         return;
-    struct wire_insn *insn = emit_put(emit, WIRE_FCPY);
+    struct wire_insn *insn = lower_put(emit, WIRE_FCPY);
     insn->j = to;
     insn->i = (int32_t)from;
     insn->h = (uint16_t)bytes;
 }
 
-static void extend(struct emitter *emit, uint8_t reg, const struct script_type *type)
+static void extend(struct lowering *emit, uint8_t reg, const struct script_type *type)
 {
     if (type->kind == SCRIPT_T_INT && type->bytes < 8) {
         struct wire_insn *insn = put_dab(emit, WIRE_EXT, reg, reg, 0);
-        insn->k = emit_size(type);
+        insn->k = lower_size(type);
     }
 }
 
-uint8_t emit_load_frame(struct emitter *emit, const struct script_type *type, uint32_t offset)
+uint8_t lower_load_frame(struct lowering *emit, const struct script_type *type, uint32_t offset)
 {
-    uint8_t reg = emit_push(emit);
-    put_frame(emit, WIRE_FLD, reg, emit_size(type), offset);
+    uint8_t reg = lower_push(emit);
+    put_frame(emit, WIRE_FLD, reg, lower_size(type), offset);
     return reg;
 }
 
@@ -105,11 +105,11 @@ static bool fits(const struct script_type *from, const struct script_type *to)
     return from->is_signed == to->is_signed ? from->bytes <= to->bytes : !from->is_signed && from->bytes < to->bytes;
 }
 
-void emit_convert(struct emitter *emit, uint8_t reg, const struct script_type *from, const struct script_type *to)
+void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type *from, const struct script_type *to)
 {
     if (to->kind == SCRIPT_T_BOOL && from->kind == SCRIPT_T_DOUBLE) {
-        uint8_t zero = emit_push(emit);
-        emit_constant(emit, zero, 0);
+        uint8_t zero = lower_push(emit);
+        lower_constant(emit, zero, 0);
         put_dab(emit, WIRE_FEQ, reg, reg, zero);
         put_dab(emit, WIRE_LNOT, reg, reg, 0);
         emit->depth--;
@@ -128,7 +128,7 @@ void emit_convert(struct emitter *emit, uint8_t reg, const struct script_type *f
 }
 
 /* Strings: the whole room of the target is defined, and ends in a zero. */
-static void convert_string(struct emitter *emit, uint64_t from_bytes, uint32_t from, uint64_t to_bytes, uint32_t to)
+static void convert_string(struct lowering *emit, uint64_t from_bytes, uint32_t from, uint64_t to_bytes, uint32_t to)
 {
     uint64_t common = from_bytes < to_bytes ? from_bytes : to_bytes;
     put_copy(emit, to, from, common);
@@ -138,23 +138,23 @@ static void convert_string(struct emitter *emit, uint64_t from_bytes, uint32_t f
 }
 
 /* A value inside the frame at `from` as another type at `to`, each as it is inside a tuple. */
-static void convert_frame(struct emitter *emit, const struct script_type *from_type, uint32_t from, const struct script_type *to_type,
+static void convert_frame(struct lowering *emit, const struct script_type *from_type, uint32_t from, const struct script_type *to_type,
                           uint32_t to)
 {
-    if (emit_is_scalar(to_type)) {
-        uint8_t reg = emit_load_frame(emit, from_type, from);
-        emit_convert(emit, reg, from_type, to_type);
-        put_frame(emit, WIRE_FST, reg, emit_size(to_type), to);
+    if (lower_is_scalar(to_type)) {
+        uint8_t reg = lower_load_frame(emit, from_type, from);
+        lower_convert(emit, reg, from_type, to_type);
+        put_frame(emit, WIRE_FST, reg, lower_size(to_type), to);
         emit->depth--;
     } else if (to_type->kind == SCRIPT_T_STRING && from_type->kind == SCRIPT_T_STRING) {
         convert_string(emit, from_type->bytes, from, to_type->bytes, to);
     } else if (to_type->kind == SCRIPT_T_TUPLE && from_type->kind == SCRIPT_T_TUPLE && from_type->count == to_type->count) {
-        put_zero(emit, to, emit_value_bytes(to_type));
+        put_zero(emit, to, lower_value_bytes(to_type));
         for (uint64_t i = 0; i < to_type->count; i++)
             convert_frame(emit, from_type->items[i].type, from + (uint32_t)from_type->items[i].offset, to_type->items[i].type,
                           to + (uint32_t)to_type->items[i].offset);
     } else {
-        uint64_t had = emit_value_bytes(from_type), wanted = emit_value_bytes(to_type), common = had < wanted ? had : wanted;
+        uint64_t had = lower_value_bytes(from_type), wanted = lower_value_bytes(to_type), common = had < wanted ? had : wanted;
         put_copy(emit, to, from, common);
         put_zero(emit, to + (uint32_t)common, wanted - common);
     }
@@ -162,20 +162,20 @@ static void convert_frame(struct emitter *emit, const struct script_type *from_t
 
 /* ---- maps ---- */
 
-uint32_t emit_key(struct emitter *emit, const struct script_expr *key)
+uint32_t lower_key(struct lowering *emit, const struct script_expr *key)
 {
     if (!key)
         return 0;
-    uint32_t offset = emit_room(emit, emit_whole_bytes(key->type));
-    emit_whole(emit, key, offset);
+    uint32_t offset = lower_room(emit, lower_whole_bytes(key->type));
+    lower_whole(emit, key, offset);
     return offset;
 }
 
-uint32_t emit_thread_key(struct emitter *emit)
+uint32_t lower_thread_key(struct lowering *emit)
 {
-    uint32_t offset = emit_room(emit, 8);
-    uint8_t reg = emit_push(emit);
-    struct wire_insn *insn = emit_put(emit, WIRE_CTX);
+    uint32_t offset = lower_room(emit, 8);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = lower_put(emit, WIRE_CTX);
     insn->d = reg;
     insn->i = WIRE_CTX_TID;
     put_frame(emit, WIRE_FST, reg, 8, offset);
@@ -193,15 +193,15 @@ static uint32_t reduce_of(uint32_t kind)
                                     : WIRE_REDUCE_COUNT;
 }
 
-uint8_t emit_map_scalar(struct emitter *emit, uint32_t map, uint32_t key, const struct script_type *type)
+uint8_t lower_map_scalar(struct lowering *emit, uint32_t map, uint32_t key, const struct script_type *type)
 {
     uint32_t kind = emit->builder->map.at[map].kind;
     if (kind == WIRE_MAP_VALUE) {
-        emit_fail(emit, "the map's values are no numbers");
-        return emit_push(emit);
+        lower_fail(emit, "the map's values are no numbers");
+        return lower_push(emit);
     }
-    uint8_t reg = emit_push(emit);
-    struct wire_insn *insn = emit_put(emit, kind == WIRE_MAP_INT ? WIRE_MGET : WIRE_MRED);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = lower_put(emit, kind == WIRE_MAP_INT ? WIRE_MGET : WIRE_MRED);
     insn->d = reg;
     insn->h = (uint16_t)map;
     insn->j = key;
@@ -210,10 +210,10 @@ uint8_t emit_map_scalar(struct emitter *emit, uint32_t map, uint32_t key, const 
     return reg;
 }
 
-void emit_map_bytes(struct emitter *emit, uint32_t map, uint32_t key, uint32_t offset)
+void lower_map_bytes(struct lowering *emit, uint32_t map, uint32_t key, uint32_t offset)
 {
-    uint8_t reg = emit_push(emit);
-    struct wire_insn *insn = emit_put(emit, WIRE_MGETV);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = lower_put(emit, WIRE_MGETV);
     insn->d = reg;
     insn->h = (uint16_t)map;
     insn->j = key;
@@ -222,53 +222,53 @@ void emit_map_bytes(struct emitter *emit, uint32_t map, uint32_t key, uint32_t o
 }
 
 /* A map or a variable of the thread: its number and key. */
-static uint32_t map_of(struct emitter *emit, const struct script_expr *expr, uint32_t *key)
+static uint32_t map_of(struct lowering *emit, const struct script_expr *expr, uint32_t *key)
 {
     if (expr->kind == SCRIPT_E_THREAD) {
-        *key = emit_thread_key(emit);
+        *key = lower_thread_key(emit);
         return emit->builder->thread_map + expr->slot;
     }
-    *key = emit_key(emit, expr->key);
+    *key = lower_key(emit, expr->key);
     return expr->map;
 }
 
 /* ---- the machine ---- */
 
-static uint8_t put_ctx(struct emitter *emit, uint32_t what)
+static uint8_t put_ctx(struct lowering *emit, uint32_t what)
 {
-    uint8_t reg = emit_push(emit);
-    struct wire_insn *insn = emit_put(emit, WIRE_CTX);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = lower_put(emit, WIRE_CTX);
     insn->d = reg;
     insn->i = (int32_t)what;
     return reg;
 }
 
-static uint8_t put_reg(struct emitter *emit, uint32_t number)
+static uint8_t put_reg(struct lowering *emit, uint32_t number)
 {
-    uint8_t reg = emit_push(emit);
-    struct wire_insn *insn = emit_put(emit, WIRE_REG);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = lower_put(emit, WIRE_REG);
     insn->d = reg;
     insn->i = (int32_t)number;
     return reg;
 }
 
-static void put_load(struct emitter *emit, uint8_t d, uint8_t a, int64_t offset, uint8_t size)
+static void put_load(struct lowering *emit, uint8_t d, uint8_t a, int64_t offset, uint8_t size)
 {
     if (offset != (int32_t)offset) {
-        uint8_t reg = emit_push(emit);
-        emit_constant(emit, reg, (uint64_t)offset);
+        uint8_t reg = lower_push(emit);
+        lower_constant(emit, reg, (uint64_t)offset);
         put_dab(emit, WIRE_ADD, a, a, reg);
         emit->depth--;
         offset = 0;
     }
-    struct wire_insn *insn = emit_put(emit, WIRE_LDT);
+    struct wire_insn *insn = lower_put(emit, WIRE_LDT);
     insn->d = d;
     insn->a = a;
     insn->i = (int32_t)offset;
     insn->k = size;
 }
 
-static uint8_t builtin_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     static const struct {
         enum script_builtin builtin;
@@ -283,10 +283,10 @@ static uint8_t builtin_scalar(struct emitter *emit, const struct script_expr *ex
     uint8_t reg;
     switch (expr->builtin) {
     case SCRIPT_B_ARG:
-        reg = emit_push(emit);
+        reg = lower_push(emit);
         if (expr->value > 63)
-            emit_fail(emit, "there are 64 arguments at most");
-        struct wire_insn *insn = emit_put(emit, WIRE_ARG);
+            lower_fail(emit, "there are 64 arguments at most");
+        struct wire_insn *insn = lower_put(emit, WIRE_ARG);
         insn->d = reg;
         insn->i = (int32_t)(expr->value & 63);
         return reg;
@@ -295,31 +295,31 @@ static uint8_t builtin_scalar(struct emitter *emit, const struct script_expr *ex
         put_load(emit, reg, reg, (int64_t)(wide ? 8 + 8 * (expr->value & 63) : 4 + 4 * (expr->value & 63)), wide ? 8 : 4);
         return reg;
     case SCRIPT_B_MODEL:
-        reg = emit_push(emit);
-        emit_constant(emit, reg, wide ? 64 : 32);
+        reg = lower_push(emit);
+        lower_constant(emit, reg, wide ? 64 : 32);
         return reg;
     case SCRIPT_B_NCPUS:
-        reg = emit_push(emit);
-        emit_constant(emit, reg, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+        reg = lower_push(emit);
+        lower_constant(emit, reg, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
         return reg;
     case SCRIPT_B_CPID:
     case SCRIPT_B_HAS_CPID:
-        reg = emit_push(emit);
-        emit_constant(emit, reg, expr->builtin == SCRIPT_B_CPID ? emit->builder->options->child_pid : !!emit->builder->options->child_pid);
+        reg = lower_push(emit);
+        lower_constant(emit, reg, expr->builtin == SCRIPT_B_CPID ? emit->builder->options->child_pid : !!emit->builder->options->child_pid);
         return reg;
     case SCRIPT_B_NUMAID:
     case SCRIPT_B_USERMODE:
-        reg = emit_push(emit);
-        emit_constant(emit, reg, expr->builtin == SCRIPT_B_USERMODE);
+        reg = lower_push(emit);
+        lower_constant(emit, reg, expr->builtin == SCRIPT_B_USERMODE);
         return reg;
     default:
-        emit_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
-        return emit_push(emit);
+        lower_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
+        return lower_push(emit);
     }
 }
 
 /* Names are numbers until they are printed. */
-static void builtin_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void builtin_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     static const struct {
         enum script_builtin builtin;
@@ -332,22 +332,22 @@ static void builtin_bytes(struct emitter *emit, const struct script_expr *expr, 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (names[i].builtin != expr->builtin)
             continue;
-        uint8_t reg = put_ctx(emit, names[i].ctx), what = emit_push(emit);
-        emit_constant(emit, what, names[i].name);
+        uint8_t reg = put_ctx(emit, names[i].ctx), what = lower_push(emit);
+        lower_constant(emit, what, names[i].name);
         put_frame(emit, WIRE_FST, reg, 4, offset);
         put_frame(emit, WIRE_FST, what, 4, offset + 4);
         emit->depth -= 2;
         return;
     }
     if (expr->builtin == SCRIPT_B_COMM) {
-        emit_put(emit, WIRE_COMM)->j = offset;
+        lower_put(emit, WIRE_COMM)->j = offset;
         put_zero(emit, offset + 16, expr->type->bytes > 16 ? expr->type->bytes - 16 : 0);
         return;
     }
-    emit_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
+    lower_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
 }
 
-static uint8_t register_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t register_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     static const char *const names64[] = {"ax", "dx",  "cx",  "bx",  "si",  "di",  "bp",  "sp", "r8",
                                           "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip", "flags"};
@@ -361,65 +361,65 @@ static uint8_t register_scalar(struct emitter *emit, const struct script_expr *e
             return put_ctx(emit, WIRE_CTX_SP);
         return !strcmp(expr->text, "ip") ? put_ctx(emit, WIRE_CTX_PC) : put_reg(emit, i);
     }
-    emit_fail(emit, "there is no register %s", expr->text);
-    return emit_push(emit);
+    lower_fail(emit, "there is no register %s", expr->text);
+    return lower_push(emit);
 }
 
 /* ---- arguments ---- */
 
-static uint8_t piece_base(struct emitter *emit, const struct stream_piece *piece)
+static uint8_t piece_base(struct lowering *emit, const struct stream_piece *piece)
 {
     uint32_t sp = emit->model == WIRE_LP64 ? (uint32_t)WIRE_REG64_SP : (uint32_t)WIRE_REG32_SP;
     return piece->reg == sp ? put_ctx(emit, WIRE_CTX_SP) : put_reg(emit, piece->reg);
 }
 
-static uint8_t piece_word(struct emitter *emit, const struct stream_piece *piece)
+static uint8_t piece_word(struct lowering *emit, const struct stream_piece *piece)
 {
     uint8_t reg;
     switch (piece->place) {
     case STREAM_IN_REG:
         return piece_base(emit, piece);
     case STREAM_CONSTANT:
-        reg = emit_push(emit);
-        emit_constant(emit, reg, (uint64_t)piece->offset);
+        reg = lower_push(emit);
+        lower_constant(emit, reg, (uint64_t)piece->offset);
         return reg;
     case STREAM_IN_XMM:
     case STREAM_IN_ST0:
-        reg = emit_push(emit);
-        struct wire_insn *insn = emit_put(emit, piece->place == STREAM_IN_XMM ? WIRE_XMM : WIRE_ST0);
+        reg = lower_push(emit);
+        struct wire_insn *insn = lower_put(emit, piece->place == STREAM_IN_XMM ? WIRE_XMM : WIRE_ST0);
         insn->d = reg;
         insn->i = (int32_t)piece->reg;
         insn->k = piece->place == STREAM_IN_XMM ? (uint8_t)piece->bytes : 0;
         return reg;
     default:
-        emit_fail(emit, "the value is not there");
-        return emit_push(emit);
+        lower_fail(emit, "the value is not there");
+        return lower_push(emit);
     }
 }
 
-static const struct stream_location *location_of(struct emitter *emit, const struct script_expr *expr)
+static const struct stream_location *location_of(struct lowering *emit, const struct script_expr *expr)
 {
     const struct stream_location *location = (const void *)(uintptr_t)expr->argument->cookie;
     if (!location || !location->pieces || location->piece[0].place == STREAM_NOWHERE) {
-        emit_fail(emit, "%s is not available here: %s", expr->argument->name, location && location->why ? location->why : "optimised out");
+        lower_fail(emit, "%s is not available here: %s", expr->argument->name, location && location->why ? location->why : "optimised out");
         return NULL;
     }
     return location;
 }
 
-static uint8_t argument_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t argument_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     const struct stream_location *location = location_of(emit, expr);
     if (!location)
-        return emit_push(emit);
+        return lower_push(emit);
     const struct stream_piece *piece = &location->piece[0];
     const struct script_type *type = expr->type;
     uint8_t reg;
     if (piece->place == STREAM_IN_MEMORY) {
         reg = piece_base(emit, piece);
-        uint8_t size = type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE ? (uint8_t)type->bytes : emit_size(type);
+        uint8_t size = type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE ? (uint8_t)type->bytes : lower_size(type);
         if ((size & ~WIRE_SIGNED) > 8) {
-            emit_fail(emit, "a long double can not be read yet");
+            lower_fail(emit, "a long double can not be read yet");
             size = 8;
         }
         put_load(emit, reg, reg, piece->offset, size);
@@ -442,35 +442,35 @@ static uint8_t argument_scalar(struct emitter *emit, const struct script_expr *e
     return reg;
 }
 
-static void put_buffer(struct emitter *emit, uint8_t address, uint64_t bytes, uint32_t offset)
+static void put_buffer(struct lowering *emit, uint8_t address, uint64_t bytes, uint32_t offset)
 {
-    uint8_t count = emit_push(emit);
-    emit_constant(emit, count, bytes);
+    uint8_t count = lower_push(emit);
+    lower_constant(emit, count, bytes);
     struct wire_insn *insn = put_dab(emit, WIRE_BUFT, count, address, count);
     insn->j = offset;
     insn->i = (int32_t)bytes;
     emit->depth--;
 }
 
-static void argument_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void argument_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     const struct stream_location *location = location_of(emit, expr);
     if (!location)
         return;
-    uint64_t bytes = emit_value_bytes(expr->type), done = 0;
+    uint64_t bytes = lower_value_bytes(expr->type), done = 0;
     for (uint32_t i = 0; i < location->pieces && done < bytes; i++) {
         const struct stream_piece *piece = &location->piece[i];
         uint64_t part = location->pieces == 1 || piece->bytes > bytes - done ? bytes - done : piece->bytes;
         if (piece->place == STREAM_IN_MEMORY) {
-            uint8_t reg = piece_base(emit, piece), add = emit_push(emit);
-            emit_constant(emit, add, (uint64_t)piece->offset);
+            uint8_t reg = piece_base(emit, piece), add = lower_push(emit);
+            lower_constant(emit, add, (uint64_t)piece->offset);
             put_dab(emit, WIRE_ADD, reg, reg, add);
             emit->depth--;
             put_buffer(emit, reg, part, offset + (uint32_t)done);
             emit->depth--;
         } else {
             /* Registers hold 8 bytes at most; what is stored beyond the part is overwritten by the next piece or lies in the padding. */
-            uint32_t temporary = emit_room(emit, 8);
+            uint32_t temporary = lower_room(emit, 8);
             struct stream_piece whole = *piece;
             whole.bytes = 8;
             uint8_t reg = piece_word(emit, &whole);
@@ -485,7 +485,7 @@ static void argument_bytes(struct emitter *emit, const struct script_expr *expr,
     put_zero(emit, offset + (uint32_t)done, bytes - done);
 }
 
-static uint8_t retval_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t retval_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_type *type = expr->type;
     bool wide = emit->model == WIRE_LP64;
@@ -509,13 +509,13 @@ static uint8_t retval_scalar(struct emitter *emit, const struct script_expr *exp
 /* ---- memory ---- */
 
 /* A bit-field out of the 16 bytes at `offset`. */
-static uint8_t bits_of(struct emitter *emit, const struct script_expr *expr, uint32_t offset, bool second_word)
+static uint8_t bits_of(struct lowering *emit, const struct script_expr *expr, uint32_t offset, bool second_word)
 {
-    uint8_t reg = emit_push(emit);
+    uint8_t reg = lower_push(emit);
     put_frame(emit, WIRE_FLD, reg, 8, offset);
     unsigned from = expr->bit_offset;
     if (second_word && from + expr->bit_size > 64) {
-        uint8_t high = emit_push(emit);
+        uint8_t high = lower_push(emit);
         put_frame(emit, WIRE_FLD, high, 8, offset + 8);
         put_dai(emit, WIRE_SHRI, reg, reg, (int32_t)from);
         put_dai(emit, WIRE_SHLI, high, high, (int32_t)(64 - from));
@@ -530,14 +530,14 @@ static uint8_t bits_of(struct emitter *emit, const struct script_expr *expr, uin
     return reg;
 }
 
-static uint8_t load_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t load_scalar(struct lowering *emit, const struct script_expr *expr)
 {
-    uint8_t reg = emit_scalar(emit, expr->left);
+    uint8_t reg = lower_scalar(emit, expr->left);
     if (expr->bit_size) {
-        uint32_t word = emit_room(emit, 16);
+        uint32_t word = lower_room(emit, 16);
         if (expr->offset) {
-            uint8_t add = emit_push(emit);
-            emit_constant(emit, add, expr->offset);
+            uint8_t add = lower_push(emit);
+            lower_constant(emit, add, expr->offset);
             put_dab(emit, WIRE_ADD, reg, reg, add);
             emit->depth--;
         }
@@ -548,7 +548,7 @@ static uint8_t load_scalar(struct emitter *emit, const struct script_expr *expr)
     }
     uint8_t size = (uint8_t)expr->bytes;
     if (size != 1 && size != 2 && size != 4 && size != 8) {
-        emit_fail(emit, "a value of %llu bytes can not be read as a number", (unsigned long long)expr->bytes);
+        lower_fail(emit, "a value of %llu bytes can not be read as a number", (unsigned long long)expr->bytes);
         size = 8;
     }
     bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && size < 8;
@@ -560,42 +560,42 @@ static uint8_t load_scalar(struct emitter *emit, const struct script_expr *expr)
     return reg;
 }
 
-static void load_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void load_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t reg = emit_scalar(emit, expr->left);
+    uint8_t reg = lower_scalar(emit, expr->left);
     if (expr->offset) {
-        uint8_t add = emit_push(emit);
-        emit_constant(emit, add, expr->offset);
+        uint8_t add = lower_push(emit);
+        lower_constant(emit, add, expr->offset);
         put_dab(emit, WIRE_ADD, reg, reg, add);
         emit->depth--;
     }
     if (expr->type->kind == SCRIPT_T_STRING) {
-        uint8_t count = emit_push(emit);
-        emit_constant(emit, count, expr->bytes + 1);
+        uint8_t count = lower_push(emit);
+        lower_constant(emit, count, expr->bytes + 1);
         struct wire_insn *insn = put_dab(emit, WIRE_STRT, count, reg, count);
         insn->j = offset;
         insn->i = (int32_t)expr->type->bytes;
         emit->depth--;
     } else {
         put_buffer(emit, reg, expr->bytes, offset);
-        uint64_t wanted = emit_value_bytes(expr->type);
+        uint64_t wanted = lower_value_bytes(expr->type);
         put_zero(emit, offset + (uint32_t)expr->bytes, wanted > expr->bytes ? wanted - expr->bytes : 0);
     }
     emit->depth--;
 }
 
-static uint8_t extract_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t extract_scalar(struct lowering *emit, const struct script_expr *expr)
 {
-    uint32_t base = emit_located(emit, expr->left), at = base + (uint32_t)expr->offset;
+    uint32_t base = lower_located(emit, expr->left), at = base + (uint32_t)expr->offset;
     if (expr->bit_size) {
         /* The word may reach beyond the value: take it from a copy. */
-        uint32_t word = emit_room(emit, 16);
-        uint64_t whole = emit_value_bytes(expr->left->type), left = whole > expr->offset ? whole - expr->offset : 0;
+        uint32_t word = lower_room(emit, 16);
+        uint64_t whole = lower_value_bytes(expr->left->type), left = whole > expr->offset ? whole - expr->offset : 0;
         put_zero(emit, word, 16);
         put_copy(emit, word, at, expr->bytes < left ? expr->bytes : left);
         return bits_of(emit, expr, word, true);
     }
-    uint8_t reg = emit_push(emit);
+    uint8_t reg = lower_push(emit);
     bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && expr->bytes < 8;
     put_frame(emit, WIRE_FLD, reg, (uint8_t)(expr->bytes | (is_signed ? WIRE_SIGNED : 0)), at);
     if (expr->type->kind == SCRIPT_T_DOUBLE && expr->bytes == 4)
@@ -603,11 +603,11 @@ static uint8_t extract_scalar(struct emitter *emit, const struct script_expr *ex
     return reg;
 }
 
-static uint8_t element_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t element_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_type *array = expr->left->type;
-    uint32_t base = emit_located(emit, expr->left);
-    uint8_t index = emit_scalar(emit, expr->right), bad = emit_push(emit);
+    uint32_t base = lower_located(emit, expr->left);
+    uint8_t index = lower_scalar(emit, expr->right), bad = lower_push(emit);
     /* Out of range: all ones, which FLDX refuses. */
     put_dai(emit, WIRE_GTUI, bad, index, (int32_t)(array->count ? array->count - 1 : 0));
     put_dab(emit, WIRE_NEG, bad, bad, 0);
@@ -616,17 +616,17 @@ static uint8_t element_scalar(struct emitter *emit, const struct script_expr *ex
     emit->depth--;
     struct wire_insn *insn = put_dab(emit, WIRE_FLDX, index, index, 0);
     insn->j = base;
-    insn->i = (int32_t)emit_value_bytes(array);
-    insn->k = array->to->kind == SCRIPT_T_POINTER || array->to->kind == SCRIPT_T_DOUBLE ? (uint8_t)array->to->bytes : emit_size(array->to);
+    insn->i = (int32_t)lower_value_bytes(array);
+    insn->k = array->to->kind == SCRIPT_T_POINTER || array->to->kind == SCRIPT_T_DOUBLE ? (uint8_t)array->to->bytes : lower_size(array->to);
     return index;
 }
 
-static uint8_t address_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t address_scalar(struct lowering *emit, const struct script_expr *expr)
 {
-    uint8_t reg = emit_scalar(emit, expr->left);
+    uint8_t reg = lower_scalar(emit, expr->left);
     if (expr->right) {
-        uint8_t index = emit_scalar(emit, expr->right), step = emit_push(emit);
-        emit_constant(emit, step, expr->value);
+        uint8_t index = lower_scalar(emit, expr->right), step = lower_push(emit);
+        lower_constant(emit, step, expr->value);
         put_dab(emit, WIRE_MUL, index, index, step);
         put_dab(emit, WIRE_ADD, reg, reg, index);
         emit->depth -= 2;
@@ -634,8 +634,8 @@ static uint8_t address_scalar(struct emitter *emit, const struct script_expr *ex
     if (expr->offset && (int64_t)expr->offset == (int32_t)expr->offset) {
         put_dai(emit, WIRE_ADDI, reg, reg, (int32_t)expr->offset);
     } else if (expr->offset) {
-        uint8_t add = emit_push(emit);
-        emit_constant(emit, add, expr->offset);
+        uint8_t add = lower_push(emit);
+        lower_constant(emit, add, expr->offset);
         put_dab(emit, WIRE_ADD, reg, reg, add);
         emit->depth--;
     }
@@ -644,17 +644,17 @@ static uint8_t address_scalar(struct emitter *emit, const struct script_expr *ex
 
 /* ---- operations ---- */
 
-static uint8_t unary_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t unary_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     if (expr->op == SCRIPT_O_NEG && expr->type->kind == SCRIPT_T_DOUBLE) {
-        uint8_t zero = emit_push(emit);
-        emit_constant(emit, zero, 1ull << 63);
-        uint8_t value = emit_scalar(emit, expr->left);
+        uint8_t zero = lower_push(emit);
+        lower_constant(emit, zero, 1ull << 63);
+        uint8_t value = lower_scalar(emit, expr->left);
         put_dab(emit, WIRE_XOR, zero, zero, value);
         emit->depth--;
         return zero;
     }
-    uint8_t reg = emit_scalar(emit, expr->left);
+    uint8_t reg = lower_scalar(emit, expr->left);
     put_dab(emit, expr->op == SCRIPT_O_NEG ? WIRE_NEG : expr->op == SCRIPT_O_INV ? WIRE_NOT : WIRE_LNOT, reg, reg, 0);
     extend(emit, reg, expr->type);
     return reg;
@@ -731,16 +731,16 @@ static enum wire_op plain_op(enum script_op op, bool is_signed, bool is_double)
     }
 }
 
-static uint8_t binary_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t binary_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_type *type = expr->left->type;
     bool is_signed = type->kind == SCRIPT_T_INT && type->is_signed, is_double = type->kind == SCRIPT_T_DOUBLE;
-    uint8_t left = emit_scalar(emit, expr->left);
+    uint8_t left = lower_scalar(emit, expr->left);
     enum wire_op op = is_double ? WIRE_OP_COUNT : with_constant(expr, is_signed);
     if (op != WIRE_OP_COUNT) {
         put_dai(emit, op, left, left, (int32_t)expr->right->value);
     } else {
-        uint8_t right = emit_scalar(emit, expr->right);
+        uint8_t right = lower_scalar(emit, expr->right);
         bool swap = expr->op == SCRIPT_O_GT || expr->op == SCRIPT_O_GE;
         put_dab(emit, plain_op(expr->op, is_signed, is_double), left, swap ? right : left, swap ? left : right);
         if (is_double && expr->op == SCRIPT_O_NE)
@@ -752,21 +752,21 @@ static uint8_t binary_scalar(struct emitter *emit, const struct script_expr *exp
     return left;
 }
 
-static uint8_t compare_bytes(struct emitter *emit, const struct script_expr *expr)
+static uint8_t compare_bytes(struct lowering *emit, const struct script_expr *expr)
 {
-    uint32_t a = emit_located(emit, expr->left), b = emit_located(emit, expr->right);
-    uint64_t bytes = emit_value_bytes(expr->left->type), other = emit_value_bytes(expr->right->type);
+    uint32_t a = lower_located(emit, expr->left), b = lower_located(emit, expr->right);
+    uint64_t bytes = lower_value_bytes(expr->left->type), other = lower_value_bytes(expr->right->type);
     bytes = bytes < other ? bytes : other;
-    uint8_t reg = emit_push(emit);
+    uint8_t reg = lower_push(emit);
     if (expr->left->type->kind == SCRIPT_T_STRING) {
-        struct wire_insn *insn = emit_put(emit, WIRE_SCMP);
+        struct wire_insn *insn = lower_put(emit, WIRE_SCMP);
         insn->d = reg;
         insn->j = a;
         insn->i = (int32_t)b;
         insn->h = (uint16_t)bytes;
     } else {
-        uint8_t x = emit_push(emit), y = emit_push(emit);
-        emit_constant(emit, reg, 0);
+        uint8_t x = lower_push(emit), y = lower_push(emit);
+        lower_constant(emit, reg, 0);
         for (uint64_t at = 0; at < bytes;) {
             uint8_t size = bytes - at >= 8 ? 8 : bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
             put_frame(emit, WIRE_FLD, x, size, a + (uint32_t)at);
@@ -782,51 +782,51 @@ static uint8_t compare_bytes(struct emitter *emit, const struct script_expr *exp
 }
 
 /* && and ||: the right side only if the left one does not decide. */
-static uint8_t logic_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t logic_scalar(struct lowering *emit, const struct script_expr *expr)
 {
-    uint8_t reg = emit_scalar(emit, expr->left);
-    uint32_t jump = emit_jump(emit, expr->kind == SCRIPT_E_AND ? WIRE_JZ : WIRE_JNZ, reg);
+    uint8_t reg = lower_scalar(emit, expr->left);
+    uint32_t jump = lower_jump(emit, expr->kind == SCRIPT_E_AND ? WIRE_JZ : WIRE_JNZ, reg);
     emit->depth--;
-    emit_scalar(emit, expr->right); /* the same register */
-    emit_land(emit, jump);
+    lower_scalar(emit, expr->right); /* the same register */
+    lower_land(emit, jump);
     return reg;
 }
 
-static uint8_t choose_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t choose_scalar(struct lowering *emit, const struct script_expr *expr)
 {
-    uint8_t reg = emit_scalar(emit, expr->condition);
-    uint32_t other = emit_jump(emit, WIRE_JZ, reg);
+    uint8_t reg = lower_scalar(emit, expr->condition);
+    uint32_t other = lower_jump(emit, WIRE_JZ, reg);
     emit->depth--;
-    emit_scalar(emit, expr->left);
-    uint32_t end = emit_jump(emit, WIRE_JMP, 0);
-    emit_land(emit, other);
+    lower_scalar(emit, expr->left);
+    uint32_t end = lower_jump(emit, WIRE_JMP, 0);
+    lower_land(emit, other);
     emit->depth--;
-    emit_scalar(emit, expr->right);
-    emit_land(emit, end);
+    lower_scalar(emit, expr->right);
+    lower_land(emit, end);
     return reg;
 }
 
-static uint8_t step_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t step_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_expr *target = expr->target;
     uint8_t reg;
     if (target->kind == SCRIPT_E_SCRATCH) {
         uint32_t offset = emit->slot_offset[target->slot];
-        reg = emit_load_frame(emit, target->type, offset);
-        uint8_t sum = emit_push(emit), add = emit_push(emit);
-        emit_constant(emit, add, expr->value);
+        reg = lower_load_frame(emit, target->type, offset);
+        uint8_t sum = lower_push(emit), add = lower_push(emit);
+        lower_constant(emit, add, expr->value);
         put_dab(emit, WIRE_ADD, sum, reg, add);
         extend(emit, sum, target->type);
-        put_frame(emit, WIRE_FST, sum, emit_size(target->type), offset);
+        put_frame(emit, WIRE_FST, sum, lower_size(target->type), offset);
         if (!expr->is_post)
             put_dab(emit, WIRE_MOV, reg, sum, 0);
         emit->depth -= 2;
         return reg;
     }
     uint32_t key, map = map_of(emit, target, &key);
-    reg = emit_push(emit);
-    emit_constant(emit, reg, expr->value);
-    uint8_t sum = emit_push(emit);
+    reg = lower_push(emit);
+    lower_constant(emit, reg, expr->value);
+    uint8_t sum = lower_push(emit);
     struct wire_insn *insn = put_dab(emit, WIRE_MADD, sum, reg, 0);
     insn->h = (uint16_t)map;
     insn->j = key;
@@ -840,24 +840,24 @@ static uint8_t step_scalar(struct emitter *emit, const struct script_expr *expr)
 
 /* ---- any expression ---- */
 
-static uint8_t convert_scalar(struct emitter *emit, const struct script_expr *expr)
+static uint8_t convert_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     const struct script_type *from = expr->left->type;
-    if (emit_is_scalar(from)) {
-        uint8_t reg = emit_scalar(emit, expr->left);
-        emit_convert(emit, reg, from, expr->type);
+    if (lower_is_scalar(from)) {
+        uint8_t reg = lower_scalar(emit, expr->left);
+        lower_convert(emit, reg, from, expr->type);
         return reg;
     }
-    uint32_t offset = emit_located(emit, expr->left);
-    uint64_t bytes = emit_value_bytes(from);
-    uint8_t reg = emit_push(emit);
+    uint32_t offset = lower_located(emit, expr->left);
+    uint64_t bytes = lower_value_bytes(from);
+    uint8_t reg = lower_push(emit);
     uint8_t size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
     put_frame(emit, WIRE_FLD, reg, size, offset);
     extend(emit, reg, expr->type);
     return reg;
 }
 
-uint8_t emit_scalar(struct emitter *emit, const struct script_expr *expr)
+uint8_t lower_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     struct script_span outer = emit->span;
     emit->span = expr->span;
@@ -866,21 +866,21 @@ uint8_t emit_scalar(struct emitter *emit, const struct script_expr *expr)
     uint64_t bits;
     switch (expr->kind) {
     case SCRIPT_E_INT:
-        reg = emit_push(emit);
-        emit_constant(emit, reg, expr->value);
+        reg = lower_push(emit);
+        lower_constant(emit, reg, expr->value);
         break;
     case SCRIPT_E_DOUBLE:
         memcpy(&bits, &expr->number, sizeof bits);
-        reg = emit_push(emit);
-        emit_constant(emit, reg, bits);
+        reg = lower_push(emit);
+        lower_constant(emit, reg, bits);
         break;
     case SCRIPT_E_SCRATCH:
-        reg = emit_load_frame(emit, expr->type, emit->slot_offset[expr->slot]);
+        reg = lower_load_frame(emit, expr->type, emit->slot_offset[expr->slot]);
         break;
     case SCRIPT_E_MAP:
     case SCRIPT_E_THREAD:
         map = map_of(emit, expr, &key);
-        reg = emit_map_scalar(emit, map, key, expr->type);
+        reg = lower_map_scalar(emit, map, key, expr->type);
         break;
     case SCRIPT_E_BUILTIN:
         reg = builtin_scalar(emit, expr);
@@ -918,8 +918,8 @@ uint8_t emit_scalar(struct emitter *emit, const struct script_expr *expr)
         reg = step_scalar(emit, expr);
         break;
     case SCRIPT_E_BLOCK:
-        emit_statements(emit, expr->body);
-        reg = emit_scalar(emit, expr->left);
+        lower_statements(emit, expr->body);
+        reg = lower_scalar(emit, expr->left);
         break;
     case SCRIPT_E_LOAD:
         reg = load_scalar(emit, expr);
@@ -934,11 +934,11 @@ uint8_t emit_scalar(struct emitter *emit, const struct script_expr *expr)
         reg = address_scalar(emit, expr);
         break;
     case SCRIPT_E_CALL:
-        reg = emit_call_scalar(emit, expr);
+        reg = lower_call_scalar(emit, expr);
         break;
     default:
-        emit_fail(emit, "this can not be used as a number");
-        reg = emit_push(emit);
+        lower_fail(emit, "this can not be used as a number");
+        reg = lower_push(emit);
     }
     emit->span = outer;
     return reg;
@@ -946,12 +946,12 @@ uint8_t emit_scalar(struct emitter *emit, const struct script_expr *expr)
 
 /* ---- bytes ---- */
 
-static void string_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void string_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     uint64_t room = expr->type->bytes, length = expr->length < room ? expr->length : room - 1;
     uint32_t at = stream_builder_data(emit->builder, expr->text, length);
     if (length) {
-        struct wire_insn *insn = emit_put(emit, WIRE_FDATA);
+        struct wire_insn *insn = lower_put(emit, WIRE_FDATA);
         insn->j = offset;
         insn->i = (int32_t)at;
         insn->h = (uint16_t)length;
@@ -959,53 +959,53 @@ static void string_bytes(struct emitter *emit, const struct script_expr *expr, u
     put_zero(emit, offset + (uint32_t)length, room - length);
 }
 
-static void tuple_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void tuple_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     const struct script_type *type = expr->type;
     uint64_t used = 0;
     for (uint64_t i = 0; i < type->count; i++)
-        used += emit_value_bytes(type->items[i].type);
-    if (used != emit_value_bytes(type))
-        put_zero(emit, offset, emit_value_bytes(type));
+        used += lower_value_bytes(type->items[i].type);
+    if (used != lower_value_bytes(type))
+        put_zero(emit, offset, lower_value_bytes(type));
     for (size_t i = 0; i < expr->n_list; i++) {
         uint32_t at = offset + (uint32_t)type->items[i].offset;
-        if (emit_is_scalar(expr->list[i]->type)) {
-            uint8_t reg = emit_scalar(emit, expr->list[i]);
-            put_frame(emit, WIRE_FST, reg, emit_size(type->items[i].type), at);
+        if (lower_is_scalar(expr->list[i]->type)) {
+            uint8_t reg = lower_scalar(emit, expr->list[i]);
+            put_frame(emit, WIRE_FST, reg, lower_size(type->items[i].type), at);
             emit->depth--;
         } else {
-            emit_bytes(emit, expr->list[i], at);
+            lower_bytes(emit, expr->list[i], at);
         }
     }
 }
 
-static void choose_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void choose_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t reg = emit_scalar(emit, expr->condition);
-    uint32_t other = emit_jump(emit, WIRE_JZ, reg);
+    uint8_t reg = lower_scalar(emit, expr->condition);
+    uint32_t other = lower_jump(emit, WIRE_JZ, reg);
     emit->depth--;
-    emit_bytes(emit, expr->left, offset);
-    uint32_t end = emit_jump(emit, WIRE_JMP, 0);
-    emit_land(emit, other);
-    emit_bytes(emit, expr->right, offset);
-    emit_land(emit, end);
+    lower_bytes(emit, expr->left, offset);
+    uint32_t end = lower_jump(emit, WIRE_JMP, 0);
+    lower_land(emit, other);
+    lower_bytes(emit, expr->right, offset);
+    lower_land(emit, end);
 }
 
-static void convert_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+static void convert_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    if (emit_is_scalar(expr->left->type)) {
-        uint64_t bytes = emit_value_bytes(expr->type);
-        uint8_t reg = emit_scalar(emit, expr->left), size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
+    if (lower_is_scalar(expr->left->type)) {
+        uint64_t bytes = lower_value_bytes(expr->type);
+        uint8_t reg = lower_scalar(emit, expr->left), size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
         put_frame(emit, WIRE_FST, reg, size, offset);
         put_zero(emit, offset + size, bytes - size);
         emit->depth--;
         return;
     }
-    uint32_t from = emit_located(emit, expr->left);
+    uint32_t from = lower_located(emit, expr->left);
     convert_frame(emit, expr->left->type, from, expr->type, offset);
 }
 
-void emit_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     struct script_span outer = emit->span;
     emit->span = expr->span;
@@ -1015,15 +1015,15 @@ void emit_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t o
         string_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_SCRATCH:
-        put_copy(emit, offset, emit->slot_offset[expr->slot], emit_value_bytes(expr->type));
+        put_copy(emit, offset, emit->slot_offset[expr->slot], lower_value_bytes(expr->type));
         break;
     case SCRIPT_E_MAP:
     case SCRIPT_E_THREAD:
         map = map_of(emit, expr, &key);
         /* A value in the map takes whole words; there may be no room for them here. */
-        from = emit_room(emit, emit->builder->map.at[map].value_bytes);
-        emit_map_bytes(emit, map, key, from);
-        put_copy(emit, offset, from, emit_value_bytes(expr->type));
+        from = lower_room(emit, emit->builder->map.at[map].value_bytes);
+        lower_map_bytes(emit, map, key, from);
+        put_copy(emit, offset, from, lower_value_bytes(expr->type));
         break;
     case SCRIPT_E_BUILTIN:
         builtin_bytes(emit, expr, offset);
@@ -1041,48 +1041,48 @@ void emit_bytes(struct emitter *emit, const struct script_expr *expr, uint32_t o
         convert_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_BLOCK:
-        emit_statements(emit, expr->body);
-        emit_bytes(emit, expr->left, offset);
+        lower_statements(emit, expr->body);
+        lower_bytes(emit, expr->left, offset);
         break;
     case SCRIPT_E_LOAD:
         load_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_EXTRACT:
-        from = emit_located(emit, expr->left);
+        from = lower_located(emit, expr->left);
         if (expr->type->kind == SCRIPT_T_STRING && expr->bytes < expr->type->bytes)
             convert_string(emit, expr->bytes, from + (uint32_t)expr->offset, expr->type->bytes, offset);
         else
-            put_copy(emit, offset, from + (uint32_t)expr->offset, emit_value_bytes(expr->type));
+            put_copy(emit, offset, from + (uint32_t)expr->offset, lower_value_bytes(expr->type));
         break;
     case SCRIPT_E_CALL:
-        emit_call_bytes(emit, expr, offset);
+        lower_call_bytes(emit, expr, offset);
         break;
     default:
-        emit_fail(emit, "this value can not be used here");
+        lower_fail(emit, "this value can not be used here");
     }
     emit->span = outer;
 }
 
-uint32_t emit_located(struct emitter *emit, const struct script_expr *expr)
+uint32_t lower_located(struct lowering *emit, const struct script_expr *expr)
 {
     if (expr->kind == SCRIPT_E_SCRATCH)
         return emit->slot_offset[expr->slot];
-    if (expr->kind == SCRIPT_E_EXTRACT && !emit_is_scalar(expr->type) && expr->bytes >= emit_value_bytes(expr->type))
-        return emit_located(emit, expr->left) + (uint32_t)expr->offset;
-    uint32_t offset = emit_room(emit, emit_whole_bytes(expr->type));
-    emit_whole(emit, expr, offset);
+    if (expr->kind == SCRIPT_E_EXTRACT && !lower_is_scalar(expr->type) && expr->bytes >= lower_value_bytes(expr->type))
+        return lower_located(emit, expr->left) + (uint32_t)expr->offset;
+    uint32_t offset = lower_room(emit, lower_whole_bytes(expr->type));
+    lower_whole(emit, expr, offset);
     return offset;
 }
 
-void emit_whole(struct emitter *emit, const struct script_expr *expr, uint32_t offset)
+void lower_whole(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    if (emit_is_scalar(expr->type)) {
-        uint8_t reg = emit_scalar(emit, expr);
+    if (lower_is_scalar(expr->type)) {
+        uint8_t reg = lower_scalar(emit, expr);
         put_frame(emit, WIRE_FST, reg, 8, offset);
         emit->depth--;
         return;
     }
-    uint64_t bytes = emit_value_bytes(expr->type);
-    emit_bytes(emit, expr, offset);
-    put_zero(emit, offset + (uint32_t)bytes, emit_whole_bytes(expr->type) - bytes);
+    uint64_t bytes = lower_value_bytes(expr->type);
+    lower_bytes(emit, expr, offset);
+    put_zero(emit, offset + (uint32_t)bytes, lower_whole_bytes(expr->type) - bytes);
 }

@@ -1,0 +1,101 @@
+/* Shared by the files that emit code. */
+#ifndef STREAM_LOWER_INTERNAL_H
+#define STREAM_LOWER_INTERNAL_H
+
+#include "stream/lower.h"
+
+/* The stream under construction. */
+struct stream_builder {
+    const struct script_program *program;
+    const struct stream_options *options;
+    struct stream_built *out;
+    VEC(struct wire_clause) clause;
+    VEC(struct wire_point) point;
+    VEC(struct wire_map_type) map;
+    VEC(struct wire_record_type) record;
+    VEC(struct wire_insn) code[WIRE_MODELS];
+    VEC(struct wire_source) source[WIRE_MODELS];
+    VEC(char) data;
+    uint32_t thread_map;      /* number of the map of thread-local variable 0 */
+    uint32_t speculation_map; /* the threads' speculations; map_count when the script has none */
+};
+
+/* Where `bytes` bytes are in the data, which begin at a multiple of 8. */
+uint32_t stream_builder_data(struct stream_builder *builder, const void *bytes, size_t count);
+
+/* A jump whose target is not known yet. */
+struct lower_jump {
+    uint32_t insn;
+    bool is_break;
+};
+
+/* The code of one clause in one model. */
+struct lowering {
+    struct stream_builder *builder;
+    const struct script_checked *checked;
+    enum wire_model model;
+    uint32_t unit;
+    VEC(struct wire_insn) code;
+    VEC(struct wire_source) source;
+    struct script_span span; /* of what is being emitted */
+    unsigned depth;          /* registers in use */
+    uint32_t frame_used, frame_bytes;
+    uint32_t *slot_offset;       /* of scratch variables */
+    VEC(struct lower_jump) jump; /* breaks and continues of the loops around */
+    struct err *error;           /* the first; emission goes on harmlessly */
+};
+
+/* Records the first error, at the current span. */
+void lower_fail(struct lowering *emit, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- instructions ---- */
+struct wire_insn *lower_put(struct lowering *emit, enum wire_op op);
+/* The next free register, now in use. */
+uint8_t lower_push(struct lowering *emit);
+void lower_constant(struct lowering *emit, uint8_t reg, uint64_t value);
+/* A jump to be aimed later; returns its index. */
+uint32_t lower_jump(struct lowering *emit, enum wire_op op, uint8_t reg);
+/* Aims it at the next instruction. */
+void lower_land(struct lowering *emit, uint32_t jump);
+uint32_t lower_here(const struct lowering *emit);
+
+/* ---- the frame ---- */
+uint32_t lower_room(struct lowering *emit, uint64_t bytes);
+/* Size code of a value of the type in a register. */
+uint8_t lower_size(const struct script_type *type);
+/* Whether values of the type are in registers. */
+bool lower_is_scalar(const struct script_type *type);
+/* Bytes of a value inside a tuple; rounded up to 8 it is what a value takes that stands alone. */
+uint64_t lower_value_bytes(const struct script_type *type);
+uint64_t lower_whole_bytes(const struct script_type *type);
+
+/* ---- expressions ---- */
+/* A scalar, into a new register. */
+uint8_t lower_scalar(struct lowering *emit, const struct script_expr *expr);
+/* A value that is not a scalar, into lower_value_bytes() of the frame. */
+void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
+/* Any value as it stands alone: lower_whole_bytes() of the frame, without gaps. */
+void lower_whole(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
+/* Where a value that is not a scalar is in the frame, or is put. */
+uint32_t lower_located(struct lowering *emit, const struct script_expr *expr);
+/* A scalar from the frame. */
+uint8_t lower_load_frame(struct lowering *emit, const struct script_type *type, uint32_t offset);
+/* The key of a map, into the frame; 0 when it has none. */
+uint32_t lower_key(struct lowering *emit, const struct script_expr *key);
+/* The key of the thread's own variables. */
+uint32_t lower_thread_key(struct lowering *emit);
+void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type *from, const struct script_type *to);
+/* The value of a map at the key in the frame: into a register if it is a scalar, else into the frame at `offset`. */
+uint8_t lower_map_scalar(struct lowering *emit, uint32_t map, uint32_t key, const struct script_type *type);
+void lower_map_bytes(struct lowering *emit, uint32_t map, uint32_t key, uint32_t offset);
+
+/* ---- calls ---- */
+uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr);
+void lower_call_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
+/* A call without a value. */
+void lower_call_action(struct lowering *emit, const struct script_expr *expr);
+
+/* ---- statements ---- */
+void lower_statements(struct lowering *emit, const struct script_stmt *stmt);
+
+#endif
