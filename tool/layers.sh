@@ -11,6 +11,7 @@ BEGIN {
     allow("base", "")
     allow("insn", "")
     allow("symbol", "base")
+    allow("script", "base wire")
     allow("target", "base wire")
     allow("load", "base wire symbol insn target drain gen")
     allow("agent", "wire")
