@@ -11,6 +11,7 @@ BEGIN {
     allow("base", "")
     allow("insn", "")
     allow("symbol", "base")
+    allow("script", "base wire")
     allow("target", "base wire")
     allow("jit", "base wire stream")
     allow("load", "base wire symbol insn target stream jit drain gen")
