@@ -353,3 +353,8 @@ const struct script_thread_variable *script_thread_variable_at(const struct scri
 {
     return &program->threads.at[index];
 }
+
+bool script_uses_speculation(const struct script_program *program)
+{
+    return program->speculates;
+}

@@ -144,6 +144,7 @@ struct script_expr *check_action(struct checker *c, enum script_call call, const
         return is_bad(condition) ? condition : finish(c, expr, action);
     }
     default: /* speculate, commit, discard */
+        c->program->speculates = true;
         return call_new(c, call, node->span, nothing(c), 0);
     }
 }

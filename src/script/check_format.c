@@ -54,6 +54,7 @@ static bool prints_as_text(const struct script_type *type)
     switch (type->kind) {
     case SCRIPT_T_STRING:
     case SCRIPT_T_SYMBOL:
+    case SCRIPT_T_NAME:
     case SCRIPT_T_TIMESTAMP:
     case SCRIPT_T_MAC:
     case SCRIPT_T_INET:

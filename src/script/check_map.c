@@ -73,6 +73,7 @@ static bool can_be_key(const struct script_type *type)
     case SCRIPT_T_ARRAY:
     case SCRIPT_T_RECORD:
     case SCRIPT_T_SYMBOL:
+    case SCRIPT_T_NAME:
     case SCRIPT_T_MAC:
     case SCRIPT_T_INET:
         return true;

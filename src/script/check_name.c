@@ -57,17 +57,18 @@ static struct script_expr *check_retval(struct checker *c, struct script_span sp
     if (!clause_has(c, POINT(SCRIPT_P_URETPROBE)))
         return FAIL(c, span, "The retval builtin can only be used with uretprobe probes");
     const struct script_type *type = c->env && c->env->retval ? c->env->retval(c->env->cookie, c->types) : NULL;
-    if (!type || type->kind == SCRIPT_T_VOID)
-        type = int64_type(c, false);
-    return expr_new(c, SCRIPT_E_RETVAL, span, type);
+    bool is_known = type && type->kind != SCRIPT_T_VOID;
+    struct script_expr *expr = expr_new(c, SCRIPT_E_RETVAL, span, is_known ? type : int64_type(c, false));
+    expr->value = is_known;
+    return expr;
 }
 
 static const struct script_type *builtin_type(struct checker *c, const char *type)
 {
     if (strcmp(type, "string") == 0)
         return script_type_string(c->types, 16);
-    if (strcmp(type, "text") == 0)
-        return script_type_string(c->types, c->program->max_strlen);
+    if (strcmp(type, "name") == 0)
+        return script_type_plain(c->types, SCRIPT_T_NAME);
     return script_types_find(c->types, strcmp(type, "u32") == 0 ? "uint32" : strcmp(type, "i64") == 0 ? "int64" : "uint64");
 }
 

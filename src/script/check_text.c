@@ -294,7 +294,7 @@ struct script_expr *check_text_call(struct checker *c, enum script_call call, co
     case SCRIPT_C_STRFTIME:
         return check_strftime(c, node);
     case SCRIPT_C_STRERROR:
-        return check_number_call(c, call, node, script_type_string(c->types, 64));
+        return check_number_call(c, call, node, script_type_plain(c->types, SCRIPT_T_NAME));
     case SCRIPT_C_COMM:
         return check_number_call(c, call, node, script_type_string(c->types, 16));
     case SCRIPT_C_USYM:

@@ -232,7 +232,7 @@ struct script_program {
     VEC(struct option_use) option_uses;
     VEC(struct map_entry) maps;
     VEC(struct script_thread_variable) threads;
-    bool maps_changed, maps_fixed, is_checked;
+    bool maps_changed, maps_fixed, is_checked, speculates;
     unsigned max_strlen;
     const char **positional; /* arguments that are not --name */
     size_t n_positional;

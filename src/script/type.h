@@ -39,8 +39,12 @@ enum script_type_kind {
     SCRIPT_T_SYMBOL,    /* an address and the process it belongs to: printed as a name. 16 bytes: u64 address, u32 pid, u32 0 */
     SCRIPT_T_TIMESTAMP, /* a time printed through strftime. 16 bytes: u64 nanoseconds, u32 clock, u32 index into the clause's formats */
     SCRIPT_T_MAC,       /* 8 bytes: six of address, two 0 */
+    SCRIPT_T_NAME,      /* a text that is looked up when it is printed. 8 bytes: u32 number, u32 enum script_name */
     SCRIPT_T_INET,      /* 24 bytes: u32 address family, u32 0, sixteen of address */
 };
+
+/* What the number of a NAME counts. */
+enum script_name { SCRIPT_NAME_FUNCTION, SCRIPT_NAME_PROBE, SCRIPT_NAME_PROBETYPE, SCRIPT_NAME_USER, SCRIPT_NAME_ERROR };
 
 struct script_member {
     const char *name; /* NULL: anonymous struct or union, whose members are looked up as if they were the outer's */
@@ -94,6 +98,9 @@ struct script_type {
 struct script_types;
 
 enum script_model script_types_model(const struct script_types *types);
+
+/* The bytes that a value takes inside a tuple; alone or in a map it is rounded up to 8. */
+uint64_t script_type_value_bytes(const struct script_type *type);
 
 /* ---- built-in and derived types ---- */
 

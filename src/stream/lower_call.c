@@ -280,23 +280,20 @@ uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr)
 
 /* ---- calls with a larger value ---- */
 
-/* How many bytes are wanted: the constant `usual`, or the second argument and `more`. */
-static uint8_t wanted(struct lowering *emit, const struct script_expr *expr, uint64_t usual, int32_t more)
+/* How many bytes are wanted: the constant `usual`, or the second argument. */
+static uint8_t wanted(struct lowering *emit, const struct script_expr *expr, uint64_t usual)
 {
     if (expr->n_list < 2) {
         uint8_t reg = lower_push(emit);
         lower_constant(emit, reg, usual);
         return reg;
     }
-    uint8_t reg = lower_scalar(emit, expr->list[1]);
-    if (more)
-        put(emit, WIRE_ADDI, reg, reg)->i = more;
-    return reg;
+    return lower_scalar(emit, expr->list[1]);
 }
 
 static void read_string(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    uint8_t address = lower_scalar(emit, expr->list[0]), count = wanted(emit, expr, expr->type->bytes, 1);
+    uint8_t address = lower_scalar(emit, expr->list[0]), count = wanted(emit, expr, expr->type->bytes);
     struct wire_insn *insn = put(emit, WIRE_STRT, count, address);
     insn->b = count;
     insn->j = offset;
@@ -319,7 +316,7 @@ static void read_buffer(struct lowering *emit, const struct script_expr *expr, u
         store_constant(emit, common, 8, offset);
         return;
     }
-    uint8_t address = lower_scalar(emit, expr->list[0]), count = wanted(emit, expr, bytes, 0);
+    uint8_t address = lower_scalar(emit, expr->list[0]), count = wanted(emit, expr, bytes);
     struct wire_insn *insn = put(emit, WIRE_BUFT, count, address);
     insn->b = count;
     insn->j = offset + 8;
@@ -392,6 +389,16 @@ static void make_strerror(struct lowering *emit, const struct script_expr *expr,
     store_constant(emit, SCRIPT_NAME_ERROR, 4, offset + 4);
 }
 
+static void make_constant(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
+{
+    struct wire_insn *insn;
+    uint32_t at = stream_builder_data(emit->builder, expr->text, expr->length);
+    insn = lower_put(emit, WIRE_FDATA);
+    insn->j = offset;
+    insn->i = (int32_t)at;
+    insn->h = (uint16_t)expr->length;
+}
+
 void lower_call_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     switch (expr->call) {
@@ -415,6 +422,9 @@ void lower_call_bytes(struct lowering *emit, const struct script_expr *expr, uin
         break;
     case SCRIPT_C_STRERROR:
         make_strerror(emit, expr, offset);
+        break;
+    case SCRIPT_C_PTON:
+        make_constant(emit, expr, offset);
         break;
     default:
         lower_fail(emit, "%s() is not done yet", script_call_name(expr->call));

@@ -494,7 +494,7 @@ static uint8_t retval_scalar(struct lowering *emit, const struct script_expr *ex
         return piece_word(emit, &piece);
     }
     uint8_t reg = put_reg(emit, wide ? (uint32_t)WIRE_REG64_AX : (uint32_t)WIRE_REG32_AX);
-    if (!wide && type->kind == SCRIPT_T_INT && type->bytes == 8 && script_env_knows_retval(expr)) {
+    if (!wide && type->kind == SCRIPT_T_INT && type->bytes == 8 && expr->value) {
         uint8_t high = put_reg(emit, WIRE_REG32_DX);
         put_dai(emit, WIRE_SHLI, high, high, 32);
         put_dab(emit, WIRE_OR, reg, reg, high);
