@@ -59,9 +59,12 @@ static uint32_t add_record(struct lowering *emit, const struct script_action *ac
 
 static void put_record(struct lowering *emit, uint32_t record, uint32_t payload)
 {
+    if (emit->error)
+        return;
     struct wire_insn *insn = lower_put(emit, WIRE_EMIT);
     insn->h = (uint16_t)record;
     insn->i = (int32_t)payload;
+    insn->j = emit->builder->record.at[record].payload_bytes;
 }
 
 static void lower_record(struct lowering *emit, const struct script_expr *expr)
