@@ -1,0 +1,133 @@
+/* Reduces a type to what the calling conventions look at (callconv.h): the scalars in it, its alignment. */
+#include "symbol/dwarf_internal.h"
+
+enum { MAX_VISITS = 4096, MAX_LEAF_SIZE = 32 };
+
+struct visit {
+    struct symbol_dwarf *dwarf;
+    struct symbol_passed *out;
+    unsigned visits;
+};
+
+static void see(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth);
+
+static void raise_align(struct visit *visit, uint32_t align)
+{
+    if (align > visit->out->align && align <= 4096)
+        visit->out->align = align;
+}
+
+static void add_leaf(struct visit *visit, enum symbol_leaf_class leaf_class, uint64_t offset, uint64_t size, uint32_t align)
+{
+    struct symbol_passed *out = visit->out;
+    raise_align(visit, align);
+    if (align && offset % align)
+        out->is_unaligned = true;
+    if ((leaf_class == SYMBOL_LEAF_FLOAT128 || leaf_class == SYMBOL_LEAF_VECTOR) && size >= 16)
+        out->has_16 = true;
+    if (offset >= MAX_LEAF_SIZE)
+        return;
+    if (out->leaf_count == SYMBOL_MAX_LEAVES || size > MAX_LEAF_SIZE)
+        out->is_unknown = out->is_unknown || out->size <= 16;
+    else
+        out->leaves[out->leaf_count++] = (struct symbol_leaf){(uint8_t)leaf_class, (uint32_t)offset, (uint32_t)size};
+}
+
+/* Natural alignment of a scalar; i386 aligns what is wider than a word to 4 inside structs. */
+static uint32_t natural(const struct visit *visit, uint64_t size)
+{
+    uint32_t most = visit->dwarf->width == 64 ? 16 : 4;
+    return size < most ? (uint32_t)size : most;
+}
+
+static void see_members(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
+{
+    const struct symbol_member *members;
+    size_t count;
+    struct err *error = symbol_dw_members(visit->dwarf, type, &members, &count);
+    if (error)
+        visit->out->is_unknown = true;
+    err_free(error);
+    for (size_t i = 0; !error && i < count; i++) {
+        const struct symbol_member *member = &members[i];
+        uint64_t at = offset + member->offset_bytes;
+        raise_align(visit, member->align_bytes);
+        if (member->bit_size)
+            add_leaf(visit, SYMBOL_LEAF_INT, at, ((uint64_t)member->bit_offset + member->bit_size + 7) / 8, 1);
+        else
+            see(visit, member->type, at, depth + 1);
+        if (visit->visits > MAX_VISITS)
+            return;
+    }
+}
+
+static void see(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
+{
+    for (unsigned i = 0; i < SYMBOL_DW_MAX_CHAIN && type->kind == SYMBOL_TYPE_TYPEDEF; i++) {
+        raise_align(visit, type->align_bytes);
+        type = type->target;
+    }
+    type = symbol_dw_resolve(visit->dwarf, type);
+    raise_align(visit, type->align_bytes);
+    if (depth > 16 || ++visit->visits > MAX_VISITS) {
+        visit->out->is_unknown = visit->out->is_unknown || visit->out->size <= 16;
+        return;
+    }
+    uint64_t size = type->size_bytes;
+    switch (type->kind) {
+    case SYMBOL_TYPE_BOOL:
+    case SYMBOL_TYPE_CHAR:
+    case SYMBOL_TYPE_INT:
+    case SYMBOL_TYPE_ENUM:
+    case SYMBOL_TYPE_POINTER:
+        add_leaf(visit, SYMBOL_LEAF_INT, offset, size, natural(visit, size));
+        break;
+    case SYMBOL_TYPE_FLOAT:
+    case SYMBOL_TYPE_COMPLEX: {
+        uint64_t part = type->kind == SYMBOL_TYPE_COMPLEX ? size / 2 : size;
+        enum symbol_leaf_class leaf_class = type->is_float128 ? SYMBOL_LEAF_FLOAT128 : part > 8 ? SYMBOL_LEAF_X87 : SYMBOL_LEAF_FLOAT;
+        uint32_t align = type->is_float128 ? 16 : natural(visit, part);
+        for (uint64_t at = 0; at < size; at += part)
+            add_leaf(visit, leaf_class, offset + at, part, align);
+        break;
+    }
+    case SYMBOL_TYPE_ARRAY:
+        if (type->is_vector) {
+            add_leaf(visit, SYMBOL_LEAF_VECTOR, offset, size, size <= 64 ? (uint32_t)size : 64);
+            /* Wider than SSE: in a register or in memory as the program was built. */
+            visit->out->is_unknown |= size > 16;
+            break;
+        }
+        for (uint64_t i = 0; i < type->count && visit->visits <= MAX_VISITS; i++) {
+            see(visit, type->target, offset + i * type->target->size_bytes, depth + 1);
+            if (offset + i * type->target->size_bytes >= MAX_LEAF_SIZE) /* one more tells the alignment, the rest is the same */
+                break;
+        }
+        break;
+    case SYMBOL_TYPE_STRUCT:
+    case SYMBOL_TYPE_UNION:
+        see_members(visit, type, offset, depth);
+        break;
+    default:
+        visit->out->is_unknown = true;
+    }
+}
+
+void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type, struct symbol_passed *out)
+{
+    *out = (struct symbol_passed){.align = 1};
+    struct visit visit = {.dwarf = dwarf, .out = out};
+    const struct symbol_type *bare = symbol_dw_resolve(dwarf, type);
+    out->size = bare->size_bytes;
+    out->is_void = bare->kind == SYMBOL_TYPE_VOID;
+    out->is_complex = bare->kind == SYMBOL_TYPE_COMPLEX;
+    out->is_aggregate =
+        bare->kind == SYMBOL_TYPE_STRUCT || bare->kind == SYMBOL_TYPE_UNION || (bare->kind == SYMBOL_TYPE_ARRAY && !bare->is_vector);
+    out->by_reference = bare->by_reference;
+    if (!out->is_void)
+        see(&visit, type, 0, 0);
+    if (out->by_reference)
+        out->is_unknown = false;
+    if (!out->is_aggregate)
+        out->is_unaligned = false;
+}
