@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* x86-64 psABI 3.2.3, "Classification". SSEUP is not kept apart: a leaf of 16 bytes marks both eightbytes as one register. */
-enum eightbyte { CLASS_NONE, CLASS_INTEGER, CLASS_SSE, CLASS_SSE_PAIR, CLASS_X87, CLASS_MEMORY };
+/* x86-64 psABI 3.2.3, "Classification". X87UP is not kept apart from X87. */
+enum eightbyte { CLASS_NONE, CLASS_INTEGER, CLASS_SSE, CLASS_SSEUP, CLASS_X87, CLASS_MEMORY };
 
 enum { EIGHTBYTES = 2 };
 
@@ -49,19 +49,16 @@ static enum eightbyte merge(enum eightbyte a, enum eightbyte b)
     return CLASS_SSE;
 }
 
-static enum eightbyte leaf_class(const struct symbol_leaf *leaf)
+/* The class of eightbyte `part` of a leaf, counted from the leaf's first. */
+static enum eightbyte leaf_class(const struct symbol_leaf *leaf, unsigned part)
 {
     switch (leaf->leaf_class) {
     case SYMBOL_LEAF_INT:
         return CLASS_INTEGER;
     case SYMBOL_LEAF_X87:
         return CLASS_X87;
-    case SYMBOL_LEAF_FLOAT128:
-        return CLASS_SSE_PAIR;
-    case SYMBOL_LEAF_VECTOR:
-        return leaf->size > 8 ? CLASS_SSE_PAIR : CLASS_SSE;
     default:
-        return CLASS_SSE;
+        return part ? CLASS_SSEUP : CLASS_SSE;
     }
 }
 
@@ -77,17 +74,14 @@ static void classify(const struct symbol_passed *value, enum eightbyte classes[E
         const struct symbol_leaf *leaf = &value->leaves[i];
         uint32_t last = leaf->size ? (leaf->offset + leaf->size - 1) / 8 : leaf->offset / 8;
         for (uint32_t part = leaf->offset / 8; part <= last && part < EIGHTBYTES; part++)
-            classes[part] = merge(classes[part], leaf_class(leaf));
+            classes[part] = merge(classes[part], leaf_class(leaf, part - leaf->offset / 8));
     }
     bool memory = classes[0] == CLASS_MEMORY || classes[1] == CLASS_MEMORY;
-    /* X87UP without X87 before it, or an SSEUP that lost its other half. */
     memory |= (classes[0] == CLASS_X87) != (classes[1] == CLASS_X87);
     if (memory)
         classes[0] = CLASS_MEMORY;
-    else if (classes[0] != CLASS_SSE_PAIR && classes[1] == CLASS_SSE_PAIR)
+    else if (classes[0] != CLASS_SSE && classes[1] == CLASS_SSEUP)
         classes[1] = CLASS_SSE;
-    else if (classes[0] == CLASS_SSE_PAIR && classes[1] != CLASS_SSE_PAIR)
-        classes[0] = CLASS_SSE;
 }
 
 static uint32_t piece_size(const struct symbol_passed *value, unsigned part)
@@ -109,13 +103,13 @@ static bool take(struct registers *from, const struct symbol_passed *value, cons
     unsigned integers = 0, vectors = 0, parts = (unsigned)(value->size + 7) / 8;
     for (unsigned i = 0; i < parts; i++) {
         integers += classes[i] == CLASS_INTEGER;
-        vectors += classes[i] == CLASS_SSE || (classes[i] == CLASS_SSE_PAIR && i == 0);
+        vectors += classes[i] == CLASS_SSE;
     }
     if (integers > from->integers_left || vectors > from->vectors_left)
         return false;
     memset(out, 0, sizeof *out);
     out->is_convention = true;
-    if (classes[0] == CLASS_SSE_PAIR) {
+    if (classes[1] == CLASS_SSEUP) { /* one register holds both */
         add_piece(out, (struct symbol_piece){.place = SYMBOL_PLACE_REGISTER, .reg = from->vector++});
         from->vectors_left--;
         return true;

@@ -38,7 +38,7 @@ struct symbol_passed {
     bool is_complex;
     bool by_reference; /* C++: the value is in memory of the caller's, a pointer is passed */
     bool is_unaligned; /* a member is not at a multiple of its natural alignment (packed) */
-    bool has_16;       /* somewhere inside is a FLOAT128 or VECTOR of 16 bytes or more */
+    bool has_16;       /* it is aligned to 16 for a FLOAT128 or VECTOR inside */
     bool is_unknown;   /* can not be classified; nothing behind it can be located */
     unsigned leaf_count;
     struct symbol_leaf leaves[SYMBOL_MAX_LEAVES]; /* only of values up to 32 bytes */

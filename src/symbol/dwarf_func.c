@@ -61,12 +61,14 @@ static void collect_params(struct symbol_dwarf *dwarf, Dwarf_Die *func, struct p
     } while (symbol_dw_next(dwarf, &child));
 }
 
-static bool same_place(const struct symbol_location *a, const struct symbol_location *b)
+/* Whether both mean the same registers, or both the stack. On x86-64 a different place on the stack is only a type that is packed, which
+ * DWARF does not say; on i386, where all is on the stack, it is a different convention. */
+static bool same_place(int width, const struct symbol_location *a, const struct symbol_location *b)
 {
     const struct symbol_piece *x = &a->pieces[0], *y = &b->pieces[0];
     if (a->piece_count != b->piece_count || x->place != y->place || x->reg != y->reg)
         return false;
-    return x->place != SYMBOL_PLACE_MEMORY || (x->offset == y->offset && x->deref_count == y->deref_count);
+    return x->place != SYMBOL_PLACE_MEMORY || width == 64 || (x->offset == y->offset && x->deref_count == y->deref_count);
 }
 
 /* At the entry: where DWARF does not say, the calling convention does, unless what DWARF says of other parameters contradicts it. A
@@ -92,7 +94,7 @@ static bool apply_convention(struct symbol_dwarf *dwarf, Dwarf_Die *func, const 
             is_confirmed = true; /* not optimised */
         } else if (said->piece_count && places[i].piece_count &&
                    (said->pieces[0].place == SYMBOL_PLACE_REGISTER || said->pieces[0].place == SYMBOL_PLACE_MEMORY)) {
-            is_followed = same_place(said, &places[i]);
+            is_followed = same_place(dwarf->width, said, &places[i]);
             is_confirmed = true;
         }
     }

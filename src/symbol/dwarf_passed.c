@@ -9,18 +9,12 @@ struct visit {
     unsigned visits;
 };
 
-static void see(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth);
-
-static void raise_align(struct visit *visit, uint32_t align)
-{
-    if (align > visit->out->align && align <= 4096)
-        visit->out->align = align;
-}
+/* Adds what is at `offset` of the value; returns the type's alignment. */
+static uint32_t see(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth);
 
 static void add_leaf(struct visit *visit, enum symbol_leaf_class leaf_class, uint64_t offset, uint64_t size, uint32_t align)
 {
     struct symbol_passed *out = visit->out;
-    raise_align(visit, align);
     if (align && offset % align)
         out->is_unaligned = true;
     if ((leaf_class == SYMBOL_LEAF_FLOAT128 || leaf_class == SYMBOL_LEAF_VECTOR) && size >= 16)
@@ -40,77 +34,107 @@ static uint32_t natural(const struct visit *visit, uint64_t size)
     return size < most ? (uint32_t)size : most;
 }
 
-static void see_members(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
+/* DWARF does not say that a type is packed; a member or a size that does not fit its alignment does. */
+static uint32_t see_members(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
 {
     const struct symbol_member *members;
     size_t count;
     struct err *error = symbol_dw_members(visit->dwarf, type, &members, &count);
+    uint32_t align = 1;
+    bool is_packed = false;
     if (error)
         visit->out->is_unknown = true;
-    err_free(error);
-    for (size_t i = 0; !error && i < count; i++) {
+    for (size_t i = 0; !error && i < count && visit->visits <= MAX_VISITS; i++) {
         const struct symbol_member *member = &members[i];
         uint64_t at = offset + member->offset_bytes;
-        raise_align(visit, member->align_bytes);
-        if (member->bit_size)
+        uint32_t own = 1;
+        if (member->bit_size) {
             add_leaf(visit, SYMBOL_LEAF_INT, at, ((uint64_t)member->bit_offset + member->bit_size + 7) / 8, 1);
-        else
-            see(visit, member->type, at, depth + 1);
-        if (visit->visits > MAX_VISITS)
-            return;
+            const struct symbol_type *bare = symbol_dw_resolve(visit->dwarf, member->type);
+            own = natural(visit, bare->size_bytes);
+        } else {
+            own = see(visit, member->type, at, depth + 1);
+            if (own && member->offset_bytes % own) {
+                /* Either this type is packed, or that of the member. */
+                enum symbol_type_kind kind = symbol_dw_resolve(visit->dwarf, member->type)->kind;
+                is_packed |= kind != SYMBOL_TYPE_STRUCT && kind != SYMBOL_TYPE_UNION;
+                own = 1;
+            }
+        }
+        own = member->align_bytes > own ? member->align_bytes : own;
+        align = own > align ? own : align;
     }
+    err_free(error);
+    return is_packed || type->size_bytes % align ? 1 : align;
 }
 
-static void see(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
+static uint32_t see_array(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
 {
+    uint32_t align = 1;
+    if (type->is_vector) {
+        uint32_t own = type->size_bytes <= 64 ? (uint32_t)type->size_bytes : 64;
+        add_leaf(visit, SYMBOL_LEAF_VECTOR, offset, type->size_bytes, own);
+        /* Wider than SSE: in a register or in memory, as the program was built. */
+        visit->out->is_unknown |= type->size_bytes > 16;
+        return own;
+    }
+    for (uint64_t i = 0; i < type->count && visit->visits <= MAX_VISITS; i++) {
+        align = see(visit, type->target, offset + i * type->target->size_bytes, depth + 1);
+        if (offset + i * type->target->size_bytes >= MAX_LEAF_SIZE) /* the rest is the same */
+            break;
+    }
+    return align;
+}
+
+static uint32_t see_scalar(struct visit *visit, const struct symbol_type *type, uint64_t offset)
+{
+    uint64_t size = type->size_bytes;
+    if (type->kind != SYMBOL_TYPE_FLOAT && type->kind != SYMBOL_TYPE_COMPLEX) {
+        add_leaf(visit, SYMBOL_LEAF_INT, offset, size, natural(visit, size));
+        return natural(visit, size);
+    }
+    uint64_t part = type->kind == SYMBOL_TYPE_COMPLEX ? size / 2 : size;
+    enum symbol_leaf_class leaf_class = type->is_float128 ? SYMBOL_LEAF_FLOAT128 : part > 8 ? SYMBOL_LEAF_X87 : SYMBOL_LEAF_FLOAT;
+    uint32_t align = type->is_float128 ? 16 : natural(visit, part);
+    for (uint64_t at = 0; at < size; at += part)
+        add_leaf(visit, leaf_class, offset + at, part, align);
+    return align;
+}
+
+static uint32_t see(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
+{
+    uint32_t declared = 0, align = 1;
     for (unsigned i = 0; i < SYMBOL_DW_MAX_CHAIN && type->kind == SYMBOL_TYPE_TYPEDEF; i++) {
-        raise_align(visit, type->align_bytes);
+        declared = declared ? declared : type->align_bytes;
         type = type->target;
     }
     type = symbol_dw_resolve(visit->dwarf, type);
-    raise_align(visit, type->align_bytes);
+    declared = declared ? declared : type->align_bytes;
     if (depth > 16 || ++visit->visits > MAX_VISITS) {
         visit->out->is_unknown = visit->out->is_unknown || visit->out->size <= 16;
-        return;
+        return 1;
     }
-    uint64_t size = type->size_bytes;
     switch (type->kind) {
     case SYMBOL_TYPE_BOOL:
     case SYMBOL_TYPE_CHAR:
     case SYMBOL_TYPE_INT:
     case SYMBOL_TYPE_ENUM:
     case SYMBOL_TYPE_POINTER:
-        add_leaf(visit, SYMBOL_LEAF_INT, offset, size, natural(visit, size));
-        break;
     case SYMBOL_TYPE_FLOAT:
-    case SYMBOL_TYPE_COMPLEX: {
-        uint64_t part = type->kind == SYMBOL_TYPE_COMPLEX ? size / 2 : size;
-        enum symbol_leaf_class leaf_class = type->is_float128 ? SYMBOL_LEAF_FLOAT128 : part > 8 ? SYMBOL_LEAF_X87 : SYMBOL_LEAF_FLOAT;
-        uint32_t align = type->is_float128 ? 16 : natural(visit, part);
-        for (uint64_t at = 0; at < size; at += part)
-            add_leaf(visit, leaf_class, offset + at, part, align);
+    case SYMBOL_TYPE_COMPLEX:
+        align = see_scalar(visit, type, offset);
         break;
-    }
     case SYMBOL_TYPE_ARRAY:
-        if (type->is_vector) {
-            add_leaf(visit, SYMBOL_LEAF_VECTOR, offset, size, size <= 64 ? (uint32_t)size : 64);
-            /* Wider than SSE: in a register or in memory as the program was built. */
-            visit->out->is_unknown |= size > 16;
-            break;
-        }
-        for (uint64_t i = 0; i < type->count && visit->visits <= MAX_VISITS; i++) {
-            see(visit, type->target, offset + i * type->target->size_bytes, depth + 1);
-            if (offset + i * type->target->size_bytes >= MAX_LEAF_SIZE) /* one more tells the alignment, the rest is the same */
-                break;
-        }
+        align = see_array(visit, type, offset, depth);
         break;
     case SYMBOL_TYPE_STRUCT:
     case SYMBOL_TYPE_UNION:
-        see_members(visit, type, offset, depth);
+        align = see_members(visit, type, offset, depth);
         break;
     default:
         visit->out->is_unknown = true;
     }
+    return declared && declared <= 4096 ? declared : align;
 }
 
 void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type, struct symbol_passed *out)
@@ -125,7 +149,10 @@ void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type
         bare->kind == SYMBOL_TYPE_STRUCT || bare->kind == SYMBOL_TYPE_UNION || (bare->kind == SYMBOL_TYPE_ARRAY && !bare->is_vector);
     out->by_reference = bare->by_reference;
     if (!out->is_void)
-        see(&visit, type, 0, 0);
+        out->align = see(&visit, type, 0, 0);
+    if (out->align > 1 && out->size % out->align)
+        out->align = 1;
+    out->has_16 = out->has_16 && out->align >= 16;
     if (out->by_reference)
         out->is_unknown = false;
     if (!out->is_aggregate)
