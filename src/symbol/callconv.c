@@ -66,7 +66,7 @@ static enum eightbyte leaf_class(const struct symbol_leaf *leaf, unsigned part)
 static void classify(const struct symbol_passed *value, enum eightbyte classes[EIGHTBYTES])
 {
     classes[0] = classes[1] = CLASS_NONE;
-    if (value->size > 16 || value->is_unaligned) {
+    if (value->size > 16 || value->is_memory) {
         classes[0] = CLASS_MEMORY;
         return;
     }
@@ -82,6 +82,13 @@ static void classify(const struct symbol_passed *value, enum eightbyte classes[E
         classes[0] = CLASS_MEMORY;
     else if (classes[0] != CLASS_SSE && classes[1] == CLASS_SSEUP)
         classes[1] = CLASS_SSE;
+}
+
+bool symbol_callconv_is_memory(const struct symbol_passed *value)
+{
+    enum eightbyte classes[EIGHTBYTES];
+    classify(value, classes);
+    return classes[0] == CLASS_MEMORY;
 }
 
 static uint32_t piece_size(const struct symbol_passed *value, unsigned part)
@@ -163,7 +170,7 @@ static void arguments_64(const struct symbol_passed *result, const struct symbol
             nowhere(&out[i], "the calling convention of its type, or of one before it, is not known");
             continue;
         }
-        if (!value->size || (value->is_aggregate && !value->leaf_count && value->size <= 16 && !value->is_unaligned)) {
+        if (!value->size || (value->is_aggregate && !value->leaf_count && value->size <= 16 && !value->is_memory)) {
             nowhere(&out[i], "an empty type is not passed");
             continue;
         }

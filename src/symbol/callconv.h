@@ -37,7 +37,7 @@ struct symbol_passed {
     bool is_aggregate; /* struct, union, array: not a scalar or a complex number */
     bool is_complex;
     bool by_reference; /* C++: the value is in memory of the caller's, a pointer is passed */
-    bool is_unaligned; /* a member is not at a multiple of its natural alignment (packed) */
+    bool is_memory;    /* x86-64: a part of it goes to memory (a member that is not aligned, as in packed types), and so the whole */
     bool has_16;       /* it is aligned to 16 for a FLOAT128 or VECTOR inside */
     bool is_unknown;   /* can not be classified; nothing behind it can be located */
     unsigned leaf_count;
@@ -47,6 +47,8 @@ struct symbol_passed {
 /* Locates `count` arguments of a function that returns `result`. `width` is 32 or 64. */
 void symbol_callconv_arguments(int width, const struct symbol_passed *result, const struct symbol_passed *arguments, size_t count,
                                struct symbol_location *out);
+/* Whether a value, or a part of one, goes to memory on x86-64 because of what it is, not for want of registers. */
+bool symbol_callconv_is_memory(const struct symbol_passed *value);
 void symbol_callconv_result(int width, const struct symbol_passed *result, struct symbol_location *out);
 
 #endif

@@ -16,7 +16,7 @@ static void add_leaf(struct visit *visit, enum symbol_leaf_class leaf_class, uin
 {
     struct symbol_passed *out = visit->out;
     if (align && offset % align)
-        out->is_unaligned = true;
+        out->is_memory = true;
     if ((leaf_class == SYMBOL_LEAF_FLOAT128 || leaf_class == SYMBOL_LEAF_VECTOR) && size >= 16)
         out->has_16 = true;
     if (offset >= MAX_LEAF_SIZE)
@@ -34,6 +34,21 @@ static uint32_t natural(const struct visit *visit, uint64_t size)
     return size < most ? (uint32_t)size : most;
 }
 
+/* Each struct is classified by itself before it becomes part of another (psABI 3.2.3): a union of a long double and a long goes to memory,
+ * though more members around it would make integers of both halves. */
+static void classify_part(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned first_leaf)
+{
+    struct symbol_passed part = {.size = type->size_bytes, .align = 1, .is_aggregate = true};
+    if (part.size > 16)
+        return;
+    for (unsigned i = first_leaf; i < visit->out->leaf_count; i++) {
+        part.leaves[part.leaf_count] = visit->out->leaves[i];
+        part.leaves[part.leaf_count++].offset -= (uint32_t)offset;
+    }
+    if (symbol_callconv_is_memory(&part))
+        visit->out->is_memory = true;
+}
+
 /* DWARF does not say that a type is packed; a member or a size that does not fit its alignment does. */
 static uint32_t see_members(struct visit *visit, const struct symbol_type *type, uint64_t offset, unsigned depth)
 {
@@ -41,6 +56,7 @@ static uint32_t see_members(struct visit *visit, const struct symbol_type *type,
     size_t count;
     struct err *error = symbol_dw_members(visit->dwarf, type, &members, &count);
     uint32_t align = 1;
+    unsigned first_leaf = visit->out->leaf_count;
     bool is_packed = false;
     if (error)
         visit->out->is_unknown = true;
@@ -65,6 +81,8 @@ static uint32_t see_members(struct visit *visit, const struct symbol_type *type,
         align = own > align ? own : align;
     }
     err_free(error);
+    if (offset < MAX_LEAF_SIZE)
+        classify_part(visit, type, offset, first_leaf);
     return is_packed || type->size_bytes % align ? 1 : align;
 }
 
@@ -156,5 +174,5 @@ void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type
     if (out->by_reference)
         out->is_unknown = false;
     if (!out->is_aggregate)
-        out->is_unaligned = false;
+        out->is_memory = false;
 }
