@@ -5,7 +5,7 @@ WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -
 CFLAGS ?= -O2 -g
 STD = -std=gnu11 -D_GNU_SOURCE -Isrc -I$(BUILD)/gen
 HOST_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(SANITIZE) -MMD -MP
-LIBS = -lZydis -liberty -Wl,--no-as-needed -llzma -Wl,--as-needed -lpthread
+LIBS = -lZydis -liberty -ldw -lelf -Wl,--no-as-needed -llzma -Wl,--as-needed -lpthread
 
 HOST_DIRS = base symbol insn insn/x86 target load script stream jit drain print live
 HOST_SRC = $(foreach d,$(HOST_DIRS),$(wildcard src/$(d)/*.c))

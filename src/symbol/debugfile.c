@@ -1,5 +1,5 @@
-/* Symbols that a distribution split off: a separate debug file, found by build-id or by .gnu_debuglink, or .gnu_debugdata, a compressed
- * ELF file with a .symtab inside the file itself. The first that has symbols is used. */
+/* What a distribution split off: a separate debug file, found by build-id or by .gnu_debuglink, or .gnu_debugdata, a compressed ELF file
+ * with a .symtab inside the file itself. The first that has symbols is used. */
 #include "symbol/internal.h"
 
 #include <fcntl.h>
@@ -12,19 +12,18 @@
 /* A program linked without liblzma does without .gnu_debugdata. (A weak reference alone does not make --as-needed link it.) */
 #pragma weak lzma_stream_buffer_decode
 
-static void take_symbols(struct symbol_file *file, struct symbol_elf *elf)
+static bool take_symbols(void *context, struct symbol_elf *elf, const char *path)
 {
+    (void)path;
+    struct symbol_file *file = context;
     size_t before = file->candidates.n;
     file->name_budget += elf->image.size;
     file->demangle_budget += 4 * elf->image.size;
     symbol_load_symtab(file, elf, SHT_SYMTAB);
     elf->image.fd = -1;
-    if (file->candidates.n > before) {
+    if (file->candidates.n > before)
         file->extra = elf;
-    } else {
-        symbol_elf_deinit(elf);
-        free(elf);
-    }
+    return file->extra;
 }
 
 /* ---- .gnu_debuglink ---- */
@@ -54,66 +53,74 @@ static bool file_crc(int fd, uint32_t *crc)
     return got == 0;
 }
 
-/* Opens a debug file and takes its symbols when it belongs to `file`: by build-id, or where either has none, by `crc`. */
-static void try_debug_file(struct symbol_file *file, const char *path, const uint32_t *crc)
+/* Opens a debug file and offers it when it belongs to `of`: by build-id, or where either has none, by `crc`. */
+static bool try_debug_file(const struct symbol_elf *of, const char *path, const uint32_t *crc, symbol_take_fn *take, void *context)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return;
+        return false;
     struct symbol_elf *elf = memory_zero(1, sizeof *elf);
     struct err *error = symbol_image_init(&elf->image, fd, path);
     if (!error)
         error = symbol_elf_parse(elf, path, false);
-    bool is_ours = !error && elf->width == file->elf.width;
-    if (is_ours && elf->build_id_size && file->elf.build_id_size) {
-        is_ours = elf->build_id_size == file->elf.build_id_size && memcmp(elf->build_id, file->elf.build_id, elf->build_id_size) == 0;
+    bool is_ours = !error && elf->width == of->width;
+    if (is_ours && elf->build_id_size && of->build_id_size) {
+        is_ours = elf->build_id_size == of->build_id_size && memcmp(elf->build_id, of->build_id, elf->build_id_size) == 0;
     } else if (is_ours) {
         uint32_t value;
         is_ours = crc && file_crc(fd, &value) && value == *crc;
     }
     err_free(error);
-    if (is_ours) {
-        take_symbols(file, elf);
-    } else {
+    bool is_taken = is_ours && take(context, elf, path);
+    if (!is_taken) {
         symbol_elf_deinit(elf);
         free(elf);
     }
     close(fd);
+    return is_taken;
 }
 
-static void by_build_id(struct symbol_file *file)
+static bool by_build_id(const struct symbol_elf *of, symbol_take_fn *take, void *context)
 {
-    char path[sizeof "/usr/lib/debug/.build-id/.debug" + 2 * sizeof file->elf.build_id + 8];
-    if (file->elf.build_id_size < 2)
-        return;
-    int at = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%02x/", file->elf.build_id[0]);
-    for (size_t i = 1; i < file->elf.build_id_size; i++)
-        at += snprintf(path + at, sizeof path - (size_t)at, "%02x", file->elf.build_id[i]);
+    char path[sizeof "/usr/lib/debug/.build-id/.debug" + 2 * sizeof of->build_id + 8];
+    if (of->build_id_size < 2)
+        return false;
+    int at = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%02x/", of->build_id[0]);
+    for (size_t i = 1; i < of->build_id_size; i++)
+        at += snprintf(path + at, sizeof path - (size_t)at, "%02x", of->build_id[i]);
     snprintf(path + at, sizeof path - (size_t)at, ".debug");
-    try_debug_file(file, path, NULL);
+    return try_debug_file(of, path, NULL, take, context);
 }
 
-static void by_debug_link(struct symbol_file *file)
+static bool by_debug_link(struct symbol_elf *of, const char *of_path, symbol_take_fn *take, void *context)
 {
-    const struct symbol_section *section = symbol_elf_section(&file->elf, ".gnu_debuglink");
-    const uint8_t *bytes = section ? symbol_elf_section_bytes(&file->elf, section) : NULL;
+    const struct symbol_section *section = symbol_elf_section(of, ".gnu_debuglink");
+    const uint8_t *bytes = section ? symbol_elf_section_bytes(of, section) : NULL;
     const uint8_t *nul = bytes ? memchr(bytes, 0, (size_t)section->size) : NULL;
     if (!nul || nul == bytes || nul - bytes > 255 || memchr(bytes, '/', (size_t)(nul - bytes)))
-        return;
+        return false;
     uint64_t crc_at = ((uint64_t)(nul - bytes) + 4) & ~3ULL;
     uint32_t crc;
     if (section->size < 4 || crc_at > section->size - 4)
-        return;
+        return false;
     memcpy(&crc, bytes + crc_at, 4);
-    const char *slash = strrchr(file->path, '/');
-    char *folder = slash ? strndup(file->path, (size_t)(slash + 1 - file->path)) : strdup("./");
+    const char *slash = strrchr(of_path, '/');
+    char *folder = slash ? strndup(of_path, (size_t)(slash + 1 - of_path)) : strdup("./");
+    bool is_taken = false;
     const char *patterns[][2] = {{"", ""}, {"", ".debug/"}, {"/usr/lib/debug", ""}};
-    for (size_t i = 0; folder && i < 3 && !file->extra; i++) {
+    for (size_t i = 0; folder && i < 3 && !is_taken; i++) {
         char *path = memory_format("%s%s%s%s", patterns[i][0], folder, patterns[i][1], (const char *)bytes);
-        try_debug_file(file, path, &crc);
+        is_taken = try_debug_file(of, path, &crc, take, context);
         free(path);
     }
     free(folder);
+    return is_taken;
+}
+
+void symbol_find_debug_file(struct symbol_elf *of, const char *path, symbol_take_fn *take, void *context)
+{
+    if (!by_build_id(of, take, context))
+        by_debug_link(of, path, take, context);
 }
 
 /* ---- .gnu_debugdata ---- */
@@ -138,9 +145,7 @@ static void by_debug_data(struct symbol_file *file)
     struct symbol_elf *elf = memory_zero(1, sizeof *elf);
     symbol_image_init_memory(&elf->image, plain, size);
     struct err *error = symbol_elf_parse(elf, ".gnu_debugdata", false);
-    if (!error && elf->width == file->elf.width) {
-        take_symbols(file, elf);
-    } else {
+    if (error || elf->width != file->elf.width || !take_symbols(file, elf, ".gnu_debugdata")) {
         symbol_elf_deinit(elf);
         free(elf);
     }
@@ -149,9 +154,7 @@ static void by_debug_data(struct symbol_file *file)
 
 void symbol_load_debug_file(struct symbol_file *file)
 {
-    by_build_id(file);
-    if (!file->extra)
-        by_debug_link(file);
+    symbol_find_debug_file(&file->elf, file->path, take_symbols, file);
     if (!file->extra)
         by_debug_data(file);
 }

@@ -98,6 +98,14 @@ static inline uint64_t symbol_elf_word(const struct symbol_elf *elf, const uint8
     return wide;
 }
 
+/* ---- debugfile.c ---- */
+
+/* Takes over `debug` (made with memory_alloc()), which was found at `path`, and returns true, or leaves it. Its image can be read until
+ * this returns. */
+typedef bool symbol_take_fn(void *context, struct symbol_elf *debug, const char *path);
+/* Offers the separate debug files that belong to `of`, whose image must still be readable, until one is taken. */
+void symbol_find_debug_file(struct symbol_elf *of, const char *path, symbol_take_fn *take, void *context);
+
 /* ---- eh_frame.c ---- */
 
 struct symbol_fde {
