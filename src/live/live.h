@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "drain/session.h"
+#include "live/env.h"
 #include "script/script.h"
 #include "stream/lower.h"
 #include "symbol/spec.h"
@@ -44,14 +45,24 @@ struct live_point {
     uint32_t unit; /* the clause's number in the stream */
 };
 
+/* A clause as it is compiled: once for each of its trace points, and where a trace point means places that differ, once for each. */
+struct live_unit {
+    size_t clause;
+    uint32_t context[WIRE_MODELS]; /* number in `context` + 1; 0: not for this model */
+};
+
 struct live_script {
     struct script_program *program;
+    struct live_files files;
+    VEC(struct live_unit) live_unit;
     VEC(struct script_context) context;
     VEC(struct stream_unit) unit;
     VEC(struct live_point) point;
     VEC(struct spec) spec;     /* of those in processes */
     VEC(uint32_t) spec_clause; /* by spec: its unit */
-    VEC(char *) owned;
+    VEC(struct live_env *) env;
+    VEC(void *) owned;
+    VEC(char *) problem;       /* trace points that mean nothing: why */
     struct stream_built built; /* verified */
 };
 

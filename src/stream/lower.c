@@ -216,7 +216,7 @@ static struct err *lower_clause(struct stream_builder *builder, const struct str
                                 struct wire_clause *out)
 {
     struct lowering emit = {
-        .builder = builder, .checked = unit->checked[model], .model = model, .unit = number, .frame_bytes = LEAST_FRAME};
+        .builder = builder, .checked = unit->checked[model], .from = unit, .model = model, .unit = number, .frame_bytes = LEAST_FRAME};
     if (emit.checked->predicate) {
         emit.span = emit.checked->predicate->span;
         uint8_t reg = lower_scalar(&emit, emit.checked->predicate);

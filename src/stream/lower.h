@@ -14,18 +14,35 @@
 #include "script/script.h"
 #include "wire/stream.h"
 
-/* Where an argument or a local variable is: what the cookie of a script_argument points to. */
-enum stream_place { STREAM_IN_REG, STREAM_IN_XMM, STREAM_IN_ST0, STREAM_IN_MEMORY, STREAM_CONSTANT, STREAM_NOWHERE };
+/* Where an argument or a local variable is: what the cookie of a script_argument points to. A piece computes a word
+ *
+ *     x = reg + index * scale + offset, as far as there are registers, + the load bias with is_file_va
+ *     for each i below derefs: x = (word in memory at x) + deref_offset[i]
+ */
+enum stream_place {
+    STREAM_NOWHERE,
+    STREAM_IN_REG, /* in reg, from bit `shift` on */
+    STREAM_IN_XMM, /* in xmm register `reg`; a float when `bytes` is 4 */
+    STREAM_IN_ST0,
+    STREAM_IN_MEMORY, /* at x */
+    STREAM_IS_VALUE,  /* it is x */
+};
+enum { STREAM_NO_REG = -1, STREAM_PIECES = 2, STREAM_DEREFS = 2 };
 struct stream_piece {
     enum stream_place place;
-    uint32_t reg;   /* machine register (enum wire_reg of the model), xmm number, or the base register of memory */
-    int64_t offset; /* memory: from the base register; constant: the value */
+    int16_t reg, index; /* machine registers (enum wire_reg of the model) or STREAM_NO_REG */
+    uint8_t scale, shift, derefs;
+    bool is_file_va;
+    int64_t offset, deref_offset[STREAM_DEREFS];
     uint32_t bytes; /* of the value that this piece holds */
 };
 struct stream_location {
-    struct stream_piece piece[2];
-    uint32_t pieces;
-    const char *why; /* STREAM_NOWHERE: for the message */
+    uint32_t pieces; /* 0: nowhere */
+    struct stream_piece piece[STREAM_PIECES];
+    uint64_t place_va; /* the probed instruction's address in its file: what the load bias is found by */
+    const char *why;   /* when it is nowhere */
+    bool is_signed;    /* argN of a USDT probe */
+    bool is_float;
 };
 
 /* One clause as it is attached: for each model that it may fire in, its tree (else NULL). */
@@ -33,6 +50,9 @@ struct stream_unit {
     const struct script_checked *checked[WIRE_MODELS];
     const char *const *points; /* names of its trace points */
     size_t n_points;
+    /* USDT: where argN is; NULL for others, whose arguments are the function's. */
+    const struct stream_location *args[WIRE_MODELS];
+    size_t n_args[WIRE_MODELS];
 };
 
 /* What a record of the stream's table means. */

@@ -27,70 +27,6 @@ uint8_t lower_size(const struct script_type *type)
     return (uint8_t)(type->bytes | (type->kind == SCRIPT_T_INT && type->is_signed && type->bytes < 8 ? WIRE_SIGNED : 0));
 }
 
-/* ---- small pieces ---- */
-
-static struct wire_insn *put_dab(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a, uint8_t b)
-{
-    struct wire_insn *insn = lower_put(emit, op);
-    insn->d = d;
-    insn->a = a;
-    insn->b = b;
-    return insn;
-}
-
-static void put_dai(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a, int32_t i)
-{
-    struct wire_insn *insn = lower_put(emit, op);
-    insn->d = d;
-    insn->a = a;
-    insn->i = i;
-}
-
-static void put_frame(struct lowering *emit, enum wire_op op, uint8_t reg, uint8_t size, uint32_t offset)
-{
-    struct wire_insn *insn = lower_put(emit, op);
-    if (op == WIRE_FST)
-        insn->a = reg;
-    else
-        insn->d = reg;
-    insn->k = op == WIRE_FST ? (uint8_t)(size & ~WIRE_SIGNED) : size;
-    insn->j = offset;
-}
-
-static void put_zero(struct lowering *emit, uint32_t offset, uint64_t bytes)
-{
-    if (!bytes)
-        return;
-    struct wire_insn *insn = lower_put(emit, WIRE_FZERO);
-    insn->j = offset;
-    insn->i = (int32_t)bytes;
-}
-
-static void put_copy(struct lowering *emit, uint32_t to, uint32_t from, uint64_t bytes)
-{
-    if (!bytes || to == from)
-        return;
-    struct wire_insn *insn = lower_put(emit, WIRE_FCPY);
-    insn->j = to;
-    insn->i = (int32_t)from;
-    insn->h = (uint16_t)bytes;
-}
-
-static void extend(struct lowering *emit, uint8_t reg, const struct script_type *type)
-{
-    if (type->kind == SCRIPT_T_INT && type->bytes < 8) {
-        struct wire_insn *insn = put_dab(emit, WIRE_EXT, reg, reg, 0);
-        insn->k = lower_size(type);
-    }
-}
-
-uint8_t lower_load_frame(struct lowering *emit, const struct script_type *type, uint32_t offset)
-{
-    uint8_t reg = lower_push(emit);
-    put_frame(emit, WIRE_FLD, reg, lower_size(type), offset);
-    return reg;
-}
-
 /* ---- conversions ---- */
 
 /* Whether every value of `from` is one of `to` in the same 64 bits. */
@@ -110,20 +46,20 @@ void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type 
     if (to->kind == SCRIPT_T_BOOL && from->kind == SCRIPT_T_DOUBLE) {
         uint8_t zero = lower_push(emit);
         lower_constant(emit, zero, 0);
-        put_dab(emit, WIRE_FEQ, reg, reg, zero);
-        put_dab(emit, WIRE_LNOT, reg, reg, 0);
+        lower_put_dab(emit, WIRE_FEQ, reg, reg, zero);
+        lower_put_dab(emit, WIRE_LNOT, reg, reg, 0);
         emit->depth--;
     } else if (to->kind == SCRIPT_T_BOOL) {
         if (from->kind != SCRIPT_T_BOOL)
-            put_dai(emit, WIRE_NEI, reg, reg, 0);
+            lower_put_dai(emit, WIRE_NEI, reg, reg, 0);
     } else if (to->kind == SCRIPT_T_DOUBLE) {
         if (from->kind != SCRIPT_T_DOUBLE)
-            put_dab(emit, WIRE_I2F, reg, reg, 0);
+            lower_put_dab(emit, WIRE_I2F, reg, reg, 0);
     } else if (from->kind == SCRIPT_T_DOUBLE) {
-        put_dab(emit, WIRE_F2I, reg, reg, 0);
-        extend(emit, reg, to);
+        lower_put_dab(emit, WIRE_F2I, reg, reg, 0);
+        lower_extend(emit, reg, to);
     } else if (!fits(from, to)) {
-        extend(emit, reg, to);
+        lower_extend(emit, reg, to);
     }
 }
 
@@ -131,10 +67,10 @@ void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type 
 static void convert_string(struct lowering *emit, uint64_t from_bytes, uint32_t from, uint64_t to_bytes, uint32_t to)
 {
     uint64_t common = from_bytes < to_bytes ? from_bytes : to_bytes;
-    put_copy(emit, to, from, common);
-    put_zero(emit, to + (uint32_t)common, to_bytes - common);
+    lower_put_copy(emit, to, from, common);
+    lower_put_zero(emit, to + (uint32_t)common, to_bytes - common);
     if (from_bytes > to_bytes)
-        put_zero(emit, to + (uint32_t)to_bytes - 1, 1);
+        lower_put_zero(emit, to + (uint32_t)to_bytes - 1, 1);
 }
 
 /* A value inside the frame at `from` as another type at `to`, each as it is inside a tuple. */
@@ -144,19 +80,19 @@ static void convert_frame(struct lowering *emit, const struct script_type *from_
     if (lower_is_scalar(to_type)) {
         uint8_t reg = lower_load_frame(emit, from_type, from);
         lower_convert(emit, reg, from_type, to_type);
-        put_frame(emit, WIRE_FST, reg, lower_size(to_type), to);
+        lower_put_frame(emit, WIRE_FST, reg, lower_size(to_type), to);
         emit->depth--;
     } else if (to_type->kind == SCRIPT_T_STRING && from_type->kind == SCRIPT_T_STRING) {
         convert_string(emit, from_type->bytes, from, to_type->bytes, to);
     } else if (to_type->kind == SCRIPT_T_TUPLE && from_type->kind == SCRIPT_T_TUPLE && from_type->count == to_type->count) {
-        put_zero(emit, to, lower_value_bytes(to_type));
+        lower_put_zero(emit, to, lower_value_bytes(to_type));
         for (uint64_t i = 0; i < to_type->count; i++)
             convert_frame(emit, from_type->items[i].type, from + (uint32_t)from_type->items[i].offset, to_type->items[i].type,
                           to + (uint32_t)to_type->items[i].offset);
     } else {
         uint64_t had = lower_value_bytes(from_type), wanted = lower_value_bytes(to_type), common = had < wanted ? had : wanted;
-        put_copy(emit, to, from, common);
-        put_zero(emit, to + (uint32_t)common, wanted - common);
+        lower_put_copy(emit, to, from, common);
+        lower_put_zero(emit, to + (uint32_t)common, wanted - common);
     }
 }
 
@@ -178,7 +114,7 @@ uint32_t lower_thread_key(struct lowering *emit)
     struct wire_insn *insn = lower_put(emit, WIRE_CTX);
     insn->d = reg;
     insn->i = WIRE_CTX_TID;
-    put_frame(emit, WIRE_FST, reg, 8, offset);
+    lower_put_frame(emit, WIRE_FST, reg, 8, offset);
     emit->depth--;
     return offset;
 }
@@ -206,7 +142,7 @@ uint8_t lower_map_scalar(struct lowering *emit, uint32_t map, uint32_t key, cons
     insn->h = (uint16_t)map;
     insn->j = key;
     insn->k = kind == WIRE_MAP_INT ? 0 : (uint8_t)reduce_of(kind);
-    extend(emit, reg, type);
+    lower_extend(emit, reg, type);
     return reg;
 }
 
@@ -234,40 +170,6 @@ static uint32_t map_of(struct lowering *emit, const struct script_expr *expr, ui
 
 /* ---- the machine ---- */
 
-static uint8_t put_ctx(struct lowering *emit, uint32_t what)
-{
-    uint8_t reg = lower_push(emit);
-    struct wire_insn *insn = lower_put(emit, WIRE_CTX);
-    insn->d = reg;
-    insn->i = (int32_t)what;
-    return reg;
-}
-
-static uint8_t put_reg(struct lowering *emit, uint32_t number)
-{
-    uint8_t reg = lower_push(emit);
-    struct wire_insn *insn = lower_put(emit, WIRE_REG);
-    insn->d = reg;
-    insn->i = (int32_t)number;
-    return reg;
-}
-
-static void put_load(struct lowering *emit, uint8_t d, uint8_t a, int64_t offset, uint8_t size)
-{
-    if (offset != (int32_t)offset) {
-        uint8_t reg = lower_push(emit);
-        lower_constant(emit, reg, (uint64_t)offset);
-        put_dab(emit, WIRE_ADD, a, a, reg);
-        emit->depth--;
-        offset = 0;
-    }
-    struct wire_insn *insn = lower_put(emit, WIRE_LDT);
-    insn->d = d;
-    insn->a = a;
-    insn->i = (int32_t)offset;
-    insn->k = size;
-}
-
 static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     static const struct {
@@ -278,11 +180,13 @@ static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *e
                   {SCRIPT_B_CPU, WIRE_CTX_CPU}, {SCRIPT_B_RAND, WIRE_CTX_RAND},   {SCRIPT_B_PPID, WIRE_CTX_PPID}};
     for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
         if (direct[i].builtin == expr->builtin)
-            return put_ctx(emit, direct[i].ctx);
+            return lower_put_ctx(emit, direct[i].ctx);
     bool wide = emit->model == WIRE_LP64;
     uint8_t reg;
     switch (expr->builtin) {
     case SCRIPT_B_ARG:
+        if (emit->from->args[emit->model])
+            return lower_usdt_argument(emit, expr->value);
         reg = lower_push(emit);
         if (expr->value > 63)
             lower_fail(emit, "there are 64 arguments at most");
@@ -291,8 +195,8 @@ static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *e
         insn->i = (int32_t)(expr->value & 63);
         return reg;
     case SCRIPT_B_SARG:
-        reg = put_ctx(emit, WIRE_CTX_SP);
-        put_load(emit, reg, reg, (int64_t)(wide ? 8 + 8 * (expr->value & 63) : 4 + 4 * (expr->value & 63)), wide ? 8 : 4);
+        reg = lower_put_ctx(emit, WIRE_CTX_SP);
+        lower_put_load(emit, reg, reg, (int64_t)(wide ? 8 + 8 * (expr->value & 63) : 4 + 4 * (expr->value & 63)), wide ? 8 : 4);
         return reg;
     case SCRIPT_B_MODEL:
         reg = lower_push(emit);
@@ -332,16 +236,16 @@ static void builtin_bytes(struct lowering *emit, const struct script_expr *expr,
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (names[i].builtin != expr->builtin)
             continue;
-        uint8_t reg = put_ctx(emit, names[i].ctx), what = lower_push(emit);
+        uint8_t reg = lower_put_ctx(emit, names[i].ctx), what = lower_push(emit);
         lower_constant(emit, what, names[i].name);
-        put_frame(emit, WIRE_FST, reg, 4, offset);
-        put_frame(emit, WIRE_FST, what, 4, offset + 4);
+        lower_put_frame(emit, WIRE_FST, reg, 4, offset);
+        lower_put_frame(emit, WIRE_FST, what, 4, offset + 4);
         emit->depth -= 2;
         return;
     }
     if (expr->builtin == SCRIPT_B_COMM) {
         lower_put(emit, WIRE_COMM)->j = offset;
-        put_zero(emit, offset + 16, expr->type->bytes > 16 ? expr->type->bytes - 16 : 0);
+        lower_put_zero(emit, offset + 16, expr->type->bytes > 16 ? expr->type->bytes - 16 : 0);
         return;
     }
     lower_fail(emit, "%s can not be used here", script_builtin_name(expr->builtin));
@@ -358,152 +262,11 @@ static uint8_t register_scalar(struct lowering *emit, const struct script_expr *
         if (strcmp(names[i], expr->text))
             continue;
         if (!strcmp(expr->text, "sp"))
-            return put_ctx(emit, WIRE_CTX_SP);
-        return !strcmp(expr->text, "ip") ? put_ctx(emit, WIRE_CTX_PC) : put_reg(emit, i);
+            return lower_put_ctx(emit, WIRE_CTX_SP);
+        return !strcmp(expr->text, "ip") ? lower_put_ctx(emit, WIRE_CTX_PC) : lower_put_reg(emit, i);
     }
     lower_fail(emit, "there is no register %s", expr->text);
     return lower_push(emit);
-}
-
-/* ---- arguments ---- */
-
-static uint8_t piece_base(struct lowering *emit, const struct stream_piece *piece)
-{
-    uint32_t sp = emit->model == WIRE_LP64 ? (uint32_t)WIRE_REG64_SP : (uint32_t)WIRE_REG32_SP;
-    return piece->reg == sp ? put_ctx(emit, WIRE_CTX_SP) : put_reg(emit, piece->reg);
-}
-
-static uint8_t piece_word(struct lowering *emit, const struct stream_piece *piece)
-{
-    uint8_t reg;
-    switch (piece->place) {
-    case STREAM_IN_REG:
-        return piece_base(emit, piece);
-    case STREAM_CONSTANT:
-        reg = lower_push(emit);
-        lower_constant(emit, reg, (uint64_t)piece->offset);
-        return reg;
-    case STREAM_IN_XMM:
-    case STREAM_IN_ST0:
-        reg = lower_push(emit);
-        struct wire_insn *insn = lower_put(emit, piece->place == STREAM_IN_XMM ? WIRE_XMM : WIRE_ST0);
-        insn->d = reg;
-        insn->i = (int32_t)piece->reg;
-        insn->k = piece->place == STREAM_IN_XMM ? (uint8_t)piece->bytes : 0;
-        return reg;
-    default:
-        lower_fail(emit, "the value is not there");
-        return lower_push(emit);
-    }
-}
-
-static const struct stream_location *location_of(struct lowering *emit, const struct script_expr *expr)
-{
-    const struct stream_location *location = (const void *)(uintptr_t)expr->argument->cookie;
-    if (!location || !location->pieces || location->piece[0].place == STREAM_NOWHERE) {
-        lower_fail(emit, "%s is not available here: %s", expr->argument->name, location && location->why ? location->why : "optimised out");
-        return NULL;
-    }
-    return location;
-}
-
-static uint8_t argument_scalar(struct lowering *emit, const struct script_expr *expr)
-{
-    const struct stream_location *location = location_of(emit, expr);
-    if (!location)
-        return lower_push(emit);
-    const struct stream_piece *piece = &location->piece[0];
-    const struct script_type *type = expr->type;
-    uint8_t reg;
-    if (piece->place == STREAM_IN_MEMORY) {
-        reg = piece_base(emit, piece);
-        uint8_t size = type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE ? (uint8_t)type->bytes : lower_size(type);
-        if ((size & ~WIRE_SIGNED) > 8) {
-            lower_fail(emit, "a long double can not be read yet");
-            size = 8;
-        }
-        put_load(emit, reg, reg, piece->offset, size);
-        if (type->kind == SCRIPT_T_DOUBLE && type->bytes == 4)
-            put_dab(emit, WIRE_F2D, reg, reg, 0);
-        return reg;
-    }
-    reg = piece_word(emit, piece);
-    if (location->pieces == 2) { /* a 64-bit integer in two words of a 32-bit process */
-        uint8_t high = piece_word(emit, &location->piece[1]);
-        put_dai(emit, WIRE_SHLI, high, high, 32);
-        put_dab(emit, WIRE_OR, reg, reg, high);
-        emit->depth--;
-    }
-    if (type->kind == SCRIPT_T_DOUBLE && piece->place == STREAM_IN_REG && type->bytes == 4)
-        put_dab(emit, WIRE_F2D, reg, reg, 0);
-    if (type->kind == SCRIPT_T_BOOL)
-        put_dai(emit, WIRE_ANDI, reg, reg, 1);
-    extend(emit, reg, type);
-    return reg;
-}
-
-static void put_buffer(struct lowering *emit, uint8_t address, uint64_t bytes, uint32_t offset)
-{
-    uint8_t count = lower_push(emit);
-    lower_constant(emit, count, bytes);
-    struct wire_insn *insn = put_dab(emit, WIRE_BUFT, count, address, count);
-    insn->j = offset;
-    insn->i = (int32_t)bytes;
-    emit->depth--;
-}
-
-static void argument_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
-{
-    const struct stream_location *location = location_of(emit, expr);
-    if (!location)
-        return;
-    uint64_t bytes = lower_value_bytes(expr->type), done = 0;
-    for (uint32_t i = 0; i < location->pieces && done < bytes; i++) {
-        const struct stream_piece *piece = &location->piece[i];
-        uint64_t part = location->pieces == 1 || piece->bytes > bytes - done ? bytes - done : piece->bytes;
-        if (piece->place == STREAM_IN_MEMORY) {
-            uint8_t reg = piece_base(emit, piece), add = lower_push(emit);
-            lower_constant(emit, add, (uint64_t)piece->offset);
-            put_dab(emit, WIRE_ADD, reg, reg, add);
-            emit->depth--;
-            put_buffer(emit, reg, part, offset + (uint32_t)done);
-            emit->depth--;
-        } else {
-            /* Registers hold 8 bytes at most; what is stored beyond the part is overwritten by the next piece or lies in the padding. */
-            uint32_t temporary = lower_room(emit, 8);
-            struct stream_piece whole = *piece;
-            whole.bytes = 8;
-            uint8_t reg = piece_word(emit, &whole);
-            put_frame(emit, WIRE_FST, reg, 8, temporary);
-            put_copy(emit, offset + (uint32_t)done, temporary, part < 8 ? part : 8);
-            emit->depth--;
-            if (part > 8)
-                put_zero(emit, offset + (uint32_t)done + 8, part - 8);
-        }
-        done += part;
-    }
-    put_zero(emit, offset + (uint32_t)done, bytes - done);
-}
-
-static uint8_t retval_scalar(struct lowering *emit, const struct script_expr *expr)
-{
-    const struct script_type *type = expr->type;
-    bool wide = emit->model == WIRE_LP64;
-    if (type->kind == SCRIPT_T_DOUBLE) {
-        struct stream_piece piece = {.place = wide && type->bytes <= 8 ? STREAM_IN_XMM : STREAM_IN_ST0, .bytes = (uint32_t)type->bytes};
-        return piece_word(emit, &piece);
-    }
-    uint8_t reg = put_reg(emit, wide ? (uint32_t)WIRE_REG64_AX : (uint32_t)WIRE_REG32_AX);
-    if (!wide && type->kind == SCRIPT_T_INT && type->bytes == 8 && expr->value) {
-        uint8_t high = put_reg(emit, WIRE_REG32_DX);
-        put_dai(emit, WIRE_SHLI, high, high, 32);
-        put_dab(emit, WIRE_OR, reg, reg, high);
-        emit->depth--;
-    }
-    if (type->kind == SCRIPT_T_BOOL)
-        put_dai(emit, WIRE_ANDI, reg, reg, 0xff);
-    extend(emit, reg, type);
-    return reg;
 }
 
 /* ---- memory ---- */
@@ -512,18 +275,18 @@ static uint8_t retval_scalar(struct lowering *emit, const struct script_expr *ex
 static uint8_t bits_of(struct lowering *emit, const struct script_expr *expr, uint32_t offset, bool second_word)
 {
     uint8_t reg = lower_push(emit);
-    put_frame(emit, WIRE_FLD, reg, 8, offset);
+    lower_put_frame(emit, WIRE_FLD, reg, 8, offset);
     unsigned from = expr->bit_offset;
     if (second_word && from + expr->bit_size > 64) {
         uint8_t high = lower_push(emit);
-        put_frame(emit, WIRE_FLD, high, 8, offset + 8);
-        put_dai(emit, WIRE_SHRI, reg, reg, (int32_t)from);
-        put_dai(emit, WIRE_SHLI, high, high, (int32_t)(64 - from));
-        put_dab(emit, WIRE_OR, reg, reg, high);
+        lower_put_frame(emit, WIRE_FLD, high, 8, offset + 8);
+        lower_put_dai(emit, WIRE_SHRI, reg, reg, (int32_t)from);
+        lower_put_dai(emit, WIRE_SHLI, high, high, (int32_t)(64 - from));
+        lower_put_dab(emit, WIRE_OR, reg, reg, high);
         emit->depth--;
         from = 0;
     }
-    struct wire_insn *insn = put_dab(emit, WIRE_BITS, reg, reg, 0);
+    struct wire_insn *insn = lower_put_dab(emit, WIRE_BITS, reg, reg, 0);
     insn->k = (uint8_t)from;
     insn->h = expr->bit_size;
     insn->i = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed;
@@ -538,11 +301,11 @@ static uint8_t load_scalar(struct lowering *emit, const struct script_expr *expr
         if (expr->offset) {
             uint8_t add = lower_push(emit);
             lower_constant(emit, add, expr->offset);
-            put_dab(emit, WIRE_ADD, reg, reg, add);
+            lower_put_dab(emit, WIRE_ADD, reg, reg, add);
             emit->depth--;
         }
-        put_zero(emit, word, 16);
-        put_buffer(emit, reg, expr->bytes, word);
+        lower_put_zero(emit, word, 16);
+        lower_put_buffer(emit, reg, expr->bytes, word);
         emit->depth--;
         return bits_of(emit, expr, word, true);
     }
@@ -552,11 +315,11 @@ static uint8_t load_scalar(struct lowering *emit, const struct script_expr *expr
         size = 8;
     }
     bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && size < 8;
-    put_load(emit, reg, reg, (int64_t)expr->offset, (uint8_t)(size | (is_signed ? WIRE_SIGNED : 0)));
+    lower_put_load(emit, reg, reg, (int64_t)expr->offset, (uint8_t)(size | (is_signed ? WIRE_SIGNED : 0)));
     if (expr->type->kind == SCRIPT_T_DOUBLE && size == 4)
-        put_dab(emit, WIRE_F2D, reg, reg, 0);
+        lower_put_dab(emit, WIRE_F2D, reg, reg, 0);
     if (expr->type->kind == SCRIPT_T_BOOL)
-        put_dai(emit, WIRE_NEI, reg, reg, 0);
+        lower_put_dai(emit, WIRE_NEI, reg, reg, 0);
     return reg;
 }
 
@@ -566,20 +329,20 @@ static void load_bytes(struct lowering *emit, const struct script_expr *expr, ui
     if (expr->offset) {
         uint8_t add = lower_push(emit);
         lower_constant(emit, add, expr->offset);
-        put_dab(emit, WIRE_ADD, reg, reg, add);
+        lower_put_dab(emit, WIRE_ADD, reg, reg, add);
         emit->depth--;
     }
     if (expr->type->kind == SCRIPT_T_STRING) {
         uint8_t count = lower_push(emit);
         lower_constant(emit, count, expr->bytes + 1);
-        struct wire_insn *insn = put_dab(emit, WIRE_STRT, count, reg, count);
+        struct wire_insn *insn = lower_put_dab(emit, WIRE_STRT, count, reg, count);
         insn->j = offset;
         insn->i = (int32_t)expr->type->bytes;
         emit->depth--;
     } else {
-        put_buffer(emit, reg, expr->bytes, offset);
+        lower_put_buffer(emit, reg, expr->bytes, offset);
         uint64_t wanted = lower_value_bytes(expr->type);
-        put_zero(emit, offset + (uint32_t)expr->bytes, wanted > expr->bytes ? wanted - expr->bytes : 0);
+        lower_put_zero(emit, offset + (uint32_t)expr->bytes, wanted > expr->bytes ? wanted - expr->bytes : 0);
     }
     emit->depth--;
 }
@@ -591,15 +354,15 @@ static uint8_t extract_scalar(struct lowering *emit, const struct script_expr *e
         /* The word may reach beyond the value: take it from a copy. */
         uint32_t word = lower_room(emit, 16);
         uint64_t whole = lower_value_bytes(expr->left->type), left = whole > expr->offset ? whole - expr->offset : 0;
-        put_zero(emit, word, 16);
-        put_copy(emit, word, at, expr->bytes < left ? expr->bytes : left);
+        lower_put_zero(emit, word, 16);
+        lower_put_copy(emit, word, at, expr->bytes < left ? expr->bytes : left);
         return bits_of(emit, expr, word, true);
     }
     uint8_t reg = lower_push(emit);
     bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && expr->bytes < 8;
-    put_frame(emit, WIRE_FLD, reg, (uint8_t)(expr->bytes | (is_signed ? WIRE_SIGNED : 0)), at);
+    lower_put_frame(emit, WIRE_FLD, reg, (uint8_t)(expr->bytes | (is_signed ? WIRE_SIGNED : 0)), at);
     if (expr->type->kind == SCRIPT_T_DOUBLE && expr->bytes == 4)
-        put_dab(emit, WIRE_F2D, reg, reg, 0);
+        lower_put_dab(emit, WIRE_F2D, reg, reg, 0);
     return reg;
 }
 
@@ -609,12 +372,12 @@ static uint8_t element_scalar(struct lowering *emit, const struct script_expr *e
     uint32_t base = lower_located(emit, expr->left);
     uint8_t index = lower_scalar(emit, expr->right), bad = lower_push(emit);
     /* Out of range: all ones, which FLDX refuses. */
-    put_dai(emit, WIRE_GTUI, bad, index, (int32_t)(array->count ? array->count - 1 : 0));
-    put_dab(emit, WIRE_NEG, bad, bad, 0);
-    put_dai(emit, WIRE_MULI, index, index, (int32_t)array->to->bytes);
-    put_dab(emit, WIRE_OR, index, index, bad);
+    lower_put_dai(emit, WIRE_GTUI, bad, index, (int32_t)(array->count ? array->count - 1 : 0));
+    lower_put_dab(emit, WIRE_NEG, bad, bad, 0);
+    lower_put_dai(emit, WIRE_MULI, index, index, (int32_t)array->to->bytes);
+    lower_put_dab(emit, WIRE_OR, index, index, bad);
     emit->depth--;
-    struct wire_insn *insn = put_dab(emit, WIRE_FLDX, index, index, 0);
+    struct wire_insn *insn = lower_put_dab(emit, WIRE_FLDX, index, index, 0);
     insn->j = base;
     insn->i = (int32_t)lower_value_bytes(array);
     insn->k = array->to->kind == SCRIPT_T_POINTER || array->to->kind == SCRIPT_T_DOUBLE ? (uint8_t)array->to->bytes : lower_size(array->to);
@@ -627,16 +390,16 @@ static uint8_t address_scalar(struct lowering *emit, const struct script_expr *e
     if (expr->right) {
         uint8_t index = lower_scalar(emit, expr->right), step = lower_push(emit);
         lower_constant(emit, step, expr->value);
-        put_dab(emit, WIRE_MUL, index, index, step);
-        put_dab(emit, WIRE_ADD, reg, reg, index);
+        lower_put_dab(emit, WIRE_MUL, index, index, step);
+        lower_put_dab(emit, WIRE_ADD, reg, reg, index);
         emit->depth -= 2;
     }
     if (expr->offset && (int64_t)expr->offset == (int32_t)expr->offset) {
-        put_dai(emit, WIRE_ADDI, reg, reg, (int32_t)expr->offset);
+        lower_put_dai(emit, WIRE_ADDI, reg, reg, (int32_t)expr->offset);
     } else if (expr->offset) {
         uint8_t add = lower_push(emit);
         lower_constant(emit, add, expr->offset);
-        put_dab(emit, WIRE_ADD, reg, reg, add);
+        lower_put_dab(emit, WIRE_ADD, reg, reg, add);
         emit->depth--;
     }
     return reg;
@@ -650,13 +413,13 @@ static uint8_t unary_scalar(struct lowering *emit, const struct script_expr *exp
         uint8_t zero = lower_push(emit);
         lower_constant(emit, zero, 1ull << 63);
         uint8_t value = lower_scalar(emit, expr->left);
-        put_dab(emit, WIRE_XOR, zero, zero, value);
+        lower_put_dab(emit, WIRE_XOR, zero, zero, value);
         emit->depth--;
         return zero;
     }
     uint8_t reg = lower_scalar(emit, expr->left);
-    put_dab(emit, expr->op == SCRIPT_O_NEG ? WIRE_NEG : expr->op == SCRIPT_O_INV ? WIRE_NOT : WIRE_LNOT, reg, reg, 0);
-    extend(emit, reg, expr->type);
+    lower_put_dab(emit, expr->op == SCRIPT_O_NEG ? WIRE_NEG : expr->op == SCRIPT_O_INV ? WIRE_NOT : WIRE_LNOT, reg, reg, 0);
+    lower_extend(emit, reg, expr->type);
     return reg;
 }
 
@@ -738,17 +501,17 @@ static uint8_t binary_scalar(struct lowering *emit, const struct script_expr *ex
     uint8_t left = lower_scalar(emit, expr->left);
     enum wire_op op = is_double ? WIRE_OP_COUNT : with_constant(expr, is_signed);
     if (op != WIRE_OP_COUNT) {
-        put_dai(emit, op, left, left, (int32_t)expr->right->value);
+        lower_put_dai(emit, op, left, left, (int32_t)expr->right->value);
     } else {
         uint8_t right = lower_scalar(emit, expr->right);
         bool swap = expr->op == SCRIPT_O_GT || expr->op == SCRIPT_O_GE;
-        put_dab(emit, plain_op(expr->op, is_signed, is_double), left, swap ? right : left, swap ? left : right);
+        lower_put_dab(emit, plain_op(expr->op, is_signed, is_double), left, swap ? right : left, swap ? left : right);
         if (is_double && expr->op == SCRIPT_O_NE)
-            put_dab(emit, WIRE_LNOT, left, left, 0);
+            lower_put_dab(emit, WIRE_LNOT, left, left, 0);
         emit->depth--;
     }
     if (expr->kind == SCRIPT_E_BINARY)
-        extend(emit, left, expr->type);
+        lower_extend(emit, left, expr->type);
     return left;
 }
 
@@ -769,15 +532,15 @@ static uint8_t compare_bytes(struct lowering *emit, const struct script_expr *ex
         lower_constant(emit, reg, 0);
         for (uint64_t at = 0; at < bytes;) {
             uint8_t size = bytes - at >= 8 ? 8 : bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
-            put_frame(emit, WIRE_FLD, x, size, a + (uint32_t)at);
-            put_frame(emit, WIRE_FLD, y, size, b + (uint32_t)at);
-            put_dab(emit, WIRE_XOR, x, x, y);
-            put_dab(emit, WIRE_OR, reg, reg, x);
+            lower_put_frame(emit, WIRE_FLD, x, size, a + (uint32_t)at);
+            lower_put_frame(emit, WIRE_FLD, y, size, b + (uint32_t)at);
+            lower_put_dab(emit, WIRE_XOR, x, x, y);
+            lower_put_dab(emit, WIRE_OR, reg, reg, x);
             at += size;
         }
         emit->depth -= 2;
     }
-    put_dai(emit, expr->op == SCRIPT_O_EQ ? WIRE_EQI : WIRE_NEI, reg, reg, 0);
+    lower_put_dai(emit, expr->op == SCRIPT_O_EQ ? WIRE_EQI : WIRE_NEI, reg, reg, 0);
     return reg;
 }
 
@@ -815,11 +578,11 @@ static uint8_t step_scalar(struct lowering *emit, const struct script_expr *expr
         reg = lower_load_frame(emit, target->type, offset);
         uint8_t sum = lower_push(emit), add = lower_push(emit);
         lower_constant(emit, add, expr->value);
-        put_dab(emit, WIRE_ADD, sum, reg, add);
-        extend(emit, sum, target->type);
-        put_frame(emit, WIRE_FST, sum, lower_size(target->type), offset);
+        lower_put_dab(emit, WIRE_ADD, sum, reg, add);
+        lower_extend(emit, sum, target->type);
+        lower_put_frame(emit, WIRE_FST, sum, lower_size(target->type), offset);
         if (!expr->is_post)
-            put_dab(emit, WIRE_MOV, reg, sum, 0);
+            lower_put_dab(emit, WIRE_MOV, reg, sum, 0);
         emit->depth -= 2;
         return reg;
     }
@@ -827,13 +590,13 @@ static uint8_t step_scalar(struct lowering *emit, const struct script_expr *expr
     reg = lower_push(emit);
     lower_constant(emit, reg, expr->value);
     uint8_t sum = lower_push(emit);
-    struct wire_insn *insn = put_dab(emit, WIRE_MADD, sum, reg, 0);
+    struct wire_insn *insn = lower_put_dab(emit, WIRE_MADD, sum, reg, 0);
     insn->h = (uint16_t)map;
     insn->j = key;
     if (expr->is_post)
-        put_dab(emit, WIRE_SUB, reg, sum, reg);
+        lower_put_dab(emit, WIRE_SUB, reg, sum, reg);
     else
-        put_dab(emit, WIRE_MOV, reg, sum, 0);
+        lower_put_dab(emit, WIRE_MOV, reg, sum, 0);
     emit->depth--;
     return reg;
 }
@@ -852,8 +615,8 @@ static uint8_t convert_scalar(struct lowering *emit, const struct script_expr *e
     uint64_t bytes = lower_value_bytes(from);
     uint8_t reg = lower_push(emit);
     uint8_t size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
-    put_frame(emit, WIRE_FLD, reg, size, offset);
-    extend(emit, reg, expr->type);
+    lower_put_frame(emit, WIRE_FLD, reg, size, offset);
+    lower_extend(emit, reg, expr->type);
     return reg;
 }
 
@@ -886,10 +649,10 @@ uint8_t lower_scalar(struct lowering *emit, const struct script_expr *expr)
         reg = builtin_scalar(emit, expr);
         break;
     case SCRIPT_E_ARGUMENT:
-        reg = argument_scalar(emit, expr);
+        reg = lower_argument_scalar(emit, expr);
         break;
     case SCRIPT_E_RETVAL:
-        reg = retval_scalar(emit, expr);
+        reg = lower_retval(emit, expr);
         break;
     case SCRIPT_E_REGISTER:
         reg = register_scalar(emit, expr);
@@ -956,7 +719,7 @@ static void string_bytes(struct lowering *emit, const struct script_expr *expr, 
         insn->i = (int32_t)at;
         insn->h = (uint16_t)length;
     }
-    put_zero(emit, offset + (uint32_t)length, room - length);
+    lower_put_zero(emit, offset + (uint32_t)length, room - length);
 }
 
 static void tuple_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
@@ -966,12 +729,12 @@ static void tuple_bytes(struct lowering *emit, const struct script_expr *expr, u
     for (uint64_t i = 0; i < type->count; i++)
         used += lower_value_bytes(type->items[i].type);
     if (used != lower_value_bytes(type))
-        put_zero(emit, offset, lower_value_bytes(type));
+        lower_put_zero(emit, offset, lower_value_bytes(type));
     for (size_t i = 0; i < expr->n_list; i++) {
         uint32_t at = offset + (uint32_t)type->items[i].offset;
         if (lower_is_scalar(expr->list[i]->type)) {
             uint8_t reg = lower_scalar(emit, expr->list[i]);
-            put_frame(emit, WIRE_FST, reg, lower_size(type->items[i].type), at);
+            lower_put_frame(emit, WIRE_FST, reg, lower_size(type->items[i].type), at);
             emit->depth--;
         } else {
             lower_bytes(emit, expr->list[i], at);
@@ -996,8 +759,8 @@ static void convert_bytes(struct lowering *emit, const struct script_expr *expr,
     if (lower_is_scalar(expr->left->type)) {
         uint64_t bytes = lower_value_bytes(expr->type);
         uint8_t reg = lower_scalar(emit, expr->left), size = bytes >= 8 ? 8 : bytes >= 4 ? 4 : bytes >= 2 ? 2 : 1;
-        put_frame(emit, WIRE_FST, reg, size, offset);
-        put_zero(emit, offset + size, bytes - size);
+        lower_put_frame(emit, WIRE_FST, reg, size, offset);
+        lower_put_zero(emit, offset + size, bytes - size);
         emit->depth--;
         return;
     }
@@ -1015,7 +778,7 @@ void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t
         string_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_SCRATCH:
-        put_copy(emit, offset, emit->slot_offset[expr->slot], lower_value_bytes(expr->type));
+        lower_put_copy(emit, offset, emit->slot_offset[expr->slot], lower_value_bytes(expr->type));
         break;
     case SCRIPT_E_MAP:
     case SCRIPT_E_THREAD:
@@ -1023,13 +786,13 @@ void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t
         /* A value in the map takes whole words; there may be no room for them here. */
         from = lower_room(emit, emit->builder->map.at[map].value_bytes);
         lower_map_bytes(emit, map, key, from);
-        put_copy(emit, offset, from, lower_value_bytes(expr->type));
+        lower_put_copy(emit, offset, from, lower_value_bytes(expr->type));
         break;
     case SCRIPT_E_BUILTIN:
         builtin_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_ARGUMENT:
-        argument_bytes(emit, expr, offset);
+        lower_argument_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_TUPLE:
         tuple_bytes(emit, expr, offset);
@@ -1052,7 +815,7 @@ void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t
         if (expr->type->kind == SCRIPT_T_STRING && expr->bytes < expr->type->bytes)
             convert_string(emit, expr->bytes, from + (uint32_t)expr->offset, expr->type->bytes, offset);
         else
-            put_copy(emit, offset, from + (uint32_t)expr->offset, lower_value_bytes(expr->type));
+            lower_put_copy(emit, offset, from + (uint32_t)expr->offset, lower_value_bytes(expr->type));
         break;
     case SCRIPT_E_CALL:
         lower_call_bytes(emit, expr, offset);
@@ -1078,11 +841,11 @@ void lower_whole(struct lowering *emit, const struct script_expr *expr, uint32_t
 {
     if (lower_is_scalar(expr->type)) {
         uint8_t reg = lower_scalar(emit, expr);
-        put_frame(emit, WIRE_FST, reg, 8, offset);
+        lower_put_frame(emit, WIRE_FST, reg, 8, offset);
         emit->depth--;
         return;
     }
     uint64_t bytes = lower_value_bytes(expr->type);
     lower_bytes(emit, expr, offset);
-    put_zero(emit, offset + (uint32_t)bytes, lower_whole_bytes(expr->type) - bytes);
+    lower_put_zero(emit, offset + (uint32_t)bytes, lower_whole_bytes(expr->type) - bytes);
 }

@@ -33,6 +33,7 @@ struct lower_jump {
 struct lowering {
     struct stream_builder *builder;
     const struct script_checked *checked;
+    const struct stream_unit *from;
     enum wire_model model;
     uint32_t unit;
     VEC(struct wire_insn) code;
@@ -88,6 +89,29 @@ void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type 
 /* The value of a map at the key in the frame: into a register if it is a scalar, else into the frame at `offset`. */
 uint8_t lower_map_scalar(struct lowering *emit, uint32_t map, uint32_t key, const struct script_type *type);
 void lower_map_bytes(struct lowering *emit, uint32_t map, uint32_t key, uint32_t offset);
+
+/* ---- arguments: lower_place.c ---- */
+uint8_t lower_argument_scalar(struct lowering *emit, const struct script_expr *expr);
+void lower_argument_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
+/* argN of a USDT probe. */
+uint8_t lower_usdt_argument(struct lowering *emit, uint64_t number);
+uint8_t lower_retval(struct lowering *emit, const struct script_expr *expr);
+
+/* ---- small pieces: lower_put.c ---- */
+struct wire_insn *lower_put_dab(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a, uint8_t b);
+void lower_put_dai(struct lowering *emit, enum wire_op op, uint8_t d, uint8_t a, int32_t i);
+void lower_put_frame(struct lowering *emit, enum wire_op op, uint8_t reg, uint8_t size, uint32_t offset);
+void lower_put_zero(struct lowering *emit, uint32_t offset, uint64_t bytes);
+void lower_put_copy(struct lowering *emit, uint32_t to, uint32_t from, uint64_t bytes);
+/* `bytes` of the process's memory at the address in a register. */
+void lower_put_buffer(struct lowering *emit, uint8_t address, uint64_t bytes, uint32_t offset);
+/* d = memory at a + offset; a is lost when the offset is large. */
+void lower_put_load(struct lowering *emit, uint8_t d, uint8_t a, int64_t offset, uint8_t size);
+/* reg += value */
+void lower_put_add(struct lowering *emit, uint8_t reg, int64_t value);
+uint8_t lower_put_ctx(struct lowering *emit, uint32_t what);
+uint8_t lower_put_reg(struct lowering *emit, uint32_t number);
+void lower_extend(struct lowering *emit, uint8_t reg, const struct script_type *type);
 
 /* ---- calls ---- */
 uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr);

@@ -18,7 +18,8 @@ struct spec {
     char *function;  /* name or glob; NULL with SPEC_ADDRESS */
     uint64_t offset; /* SPEC_OFFSET: bytes from the function's entry; SPEC_ADDRESS: the file's own address */
     enum spec_point point;
-    char *label; /* what scripts call it; NULL: made from its parts */
+    char *label;           /* what scripts call it; NULL: made from its parts */
+    uint64_t semaphore_va; /* a 16-bit counter in the file that is to be raised while the place is probed, else 0 */
 };
 
 /* ERR_USAGE with a message that shows what a specification looks like. */

@@ -145,6 +145,12 @@ uint64_t target_thread_pointer(const struct target *target, const struct target_
 /* Processes other than `except` and ourselves that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */
 typedef VEC(pid_t) target_pids;
 void target_find_by_map(const char *path, pid_t except, target_pids *out);
+/* Every process there is, in order. */
+void target_all_pids(target_pids *out);
+/* The files that a process maps to execute; none when it may not be looked at. */
+typedef VEC(char *) target_paths;
+void target_executable_files(pid_t pid, target_paths *out);
+void target_paths_deinit(target_paths *paths);
 /* Start time of a process in clock ticks since boot, 0 when there is none: with the pid it names a process for good. */
 uint64_t target_start_time(pid_t pid);
 
