@@ -17,7 +17,8 @@ BEGIN {
     allow("stream", "base wire")
     allow("agent", "wire stream")
     allow("drain", "base wire stream")
-    allow("cmd", "base wire symbol insn target stream jit load drain gen")
+    allow("print", "base wire script drain")
+    allow("cmd", "base wire symbol insn target stream jit load drain print gen")
     # folder: the only headers from outside the project it may include.
     only("wire", "stdint.h stddef.h stdbool.h assert.h")
     only("agent", "stdint.h stddef.h stdbool.h stdatomic.h stdarg.h limits.h asm/unistd.h asm/unistd_32.h asm/unistd_64.h linux/futex.h linux/errno.h")

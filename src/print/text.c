@@ -1,0 +1,146 @@
+/* Text that grows, and the two ways of making bytes harmless: for a terminal and for JSON. */
+#include "print/internal.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- growing ---- */
+
+static char *room_for(struct print_text *text, size_t n)
+{
+    if (text->room - text->n < n) {
+        size_t room = text->room ? text->room : 256;
+        while (room - text->n < n)
+            room *= 2;
+        text->at = memory_resize(text->at, room, 1);
+        text->room = room;
+    }
+    return text->at + text->n;
+}
+
+void text_bytes(struct print_text *text, const void *bytes, size_t n)
+{
+    if (!n)
+        return;
+    memcpy(room_for(text, n), bytes, n);
+    text->n += n;
+}
+
+void text_string(struct print_text *text, const char *string)
+{
+    text_bytes(text, string, strlen(string));
+}
+
+void text_char(struct print_text *text, char c)
+{
+    *room_for(text, 1) = c;
+    text->n++;
+}
+
+void text_fill(struct print_text *text, char c, size_t n)
+{
+    if (!n)
+        return;
+    memset(room_for(text, n), c, n);
+    text->n += n;
+}
+
+void text_format(struct print_text *text, const char *format, ...)
+{
+    va_list list, again;
+    va_start(list, format);
+    va_copy(again, list);
+    room_for(text, 64);
+    int n = vsnprintf(text->at + text->n, text->room - text->n, format, list);
+    if (n > 0 && (size_t)n >= text->room - text->n) {
+        room_for(text, (size_t)n + 1);
+        n = vsnprintf(text->at + text->n, text->room - text->n, format, again);
+    }
+    if (n > 0)
+        text->n += (size_t)n;
+    va_end(again);
+    va_end(list);
+}
+
+void text_write(struct print_text *text, FILE *out)
+{
+    if (text->n)
+        fwrite(text->at, 1, text->n, out);
+    text->n = 0;
+}
+
+/* ---- escaping ---- */
+
+/* Length of the UTF-8 sequence at `at`, of n > 0 bytes; 0 when it is none. Overlong forms and surrogates are none. */
+static size_t utf8_length(const uint8_t *at, size_t n)
+{
+    if (at[0] < 0x80)
+        return 1;
+    size_t length = at[0] >= 0xf0 && at[0] <= 0xf4 ? 4 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : at[0] >= 0xc2 && at[0] < 0xe0 ? 2 : 0;
+    if (length > n)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+        (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+/* U+0080 to U+009F are control characters to some terminals, as are the bytes of those numbers. */
+static bool is_c1(const uint8_t *at, size_t length)
+{
+    return length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
+}
+
+void text_visible(struct print_text *text, const char *bytes, size_t n)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+    for (size_t i = 0; i < n;) {
+        size_t length = utf8_length(at + i, n - i);
+        bool is_control = (at[i] < 0x20 && at[i] != '\n' && at[i] != '\t') || at[i] == 0x7f;
+        if (is_control || !length || is_c1(at + i, length)) {
+            text_format(text, "\\x%02x", at[i]);
+            i++;
+        } else {
+            text_bytes(text, at + i, length);
+            i += length;
+        }
+    }
+}
+
+void text_json(struct print_text *text, const char *bytes, size_t n, bool for_terminal)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+    text_char(text, '"');
+    for (size_t i = 0; i < n;) {
+        size_t length = utf8_length(at + i, n - i);
+        if (at[i] == '"' || at[i] == '\\')
+            text_format(text, "\\%c", at[i]);
+        else if (at[i] == '\n' || at[i] == '\r' || at[i] == '\t')
+            text_format(text, "\\%c", at[i] == '\n' ? 'n' : at[i] == '\r' ? 'r' : 't');
+        else if (at[i] < 0x20 || !length || (for_terminal && at[i] == 0x7f))
+            text_format(text, "\\u%04x", at[i]);
+        else if (for_terminal && is_c1(at + i, length))
+            text_format(text, "\\u%04x", at[i + 1]);
+        else
+            text_bytes(text, at + i, length);
+        i += length ? length : 1;
+    }
+    text_char(text, '"');
+}
+
+void text_json_int(struct print_text *text, uint64_t value, bool is_signed, enum print_dialect dialect)
+{
+    uint64_t size = is_signed && (int64_t)value < 0 ? -value : value;
+    bool is_exact = !size || size >> __builtin_ctzll(size) < UINT64_C(1) << 53;
+    const char *quote = is_exact || dialect == PRINT_17 ? "" : "\"";
+    if (is_signed)
+        text_format(text, "%s%lld%s", quote, (long long)value, quote);
+    else
+        text_format(text, "%s%llu%s", quote, (unsigned long long)value, quote);
+}
