@@ -218,8 +218,11 @@ static void declare_maps(struct script_program *program)
 
 size_t script_check(struct script_program *program, struct script_context *contexts, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         contexts[i].checked = NULL;
+        if (contexts[i].model == SCRIPT_ILP32)
+            report_deferred(program);
+    }
     if (program->n_errors || program->is_checked)
         return program->n_errors;
     program->is_checked = true;
@@ -243,6 +246,8 @@ size_t script_check(struct script_program *program, struct script_context *conte
 size_t script_check_late(struct script_program *program, struct script_context *context)
 {
     size_t errors = program->n_errors;
+    if (context->model == SCRIPT_ILP32)
+        report_deferred(program);
     context->checked = check_context(program, context, true);
     return program->n_errors - errors;
 }
@@ -285,6 +290,7 @@ void script_destroy(struct script_program *program)
         return;
     VEC_FREE(&program->sources);
     VEC_FREE(&program->diagnostics);
+    VEC_FREE(&program->deferred);
     VEC_FREE(&program->clauses);
     VEC_FREE(&program->macros);
     VEC_FREE(&program->settings);

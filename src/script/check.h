@@ -101,6 +101,7 @@ bool clause_has(const struct checker *c, unsigned kinds);
 /* ---- check_call.c, check_action.c, check_text.c ---- */
 struct script_expr *check_call(struct checker *c, const struct node *node);
 bool call_has(enum script_call call, char flag);
+bool count_fits(struct checker *c, enum script_call call, const struct node *node);
 bool call_find(const char *name, size_t n, enum script_call *call);
 struct script_expr *check_format(struct checker *c, enum script_call call, const struct node *node);
 struct script_expr *check_action(struct checker *c, enum script_call call, const struct node *node);

@@ -205,7 +205,7 @@ static struct script_stmt *check_assign(struct checker *c, const struct node *no
     enum script_call call;
     if (from->kind == N_CALL && call_find(from->text, from->n_list, &call) && call_has(call, 'G') && !find_macro(c, from->text)) {
         if (target->kind == N_MAP && node->op == '=')
-            return aggregate(c, node, call);
+            return count_fits(c, call, from) ? aggregate(c, node, call) : nothing(c, node->span);
         ERROR(c->program, from->span, "%s() should be directly assigned to a map", from->text);
         return nothing(c, node->span);
     }

@@ -54,6 +54,8 @@ struct diagnostic {
 
 void report(struct script_program *program, bool is_error, struct script_span span, const char *hint, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* What was held back about ILP32 is shown, and counts, from now on. */
+void report_deferred(struct script_program *program);
 #define ERROR(program, span, ...) report(program, true, span, NULL, __VA_ARGS__)
 #define WARN(program, span, ...) report(program, false, span, NULL, __VA_ARGS__)
 /* The index of a new source that holds a copy of text. */
@@ -221,6 +223,8 @@ struct script_program {
     VEC(struct source) sources;
     VEC(struct diagnostic) diagnostics;
     size_t n_errors;
+    VEC(struct diagnostic) deferred; /* of declarations for ILP32: they count when a clause is checked for that model */
+    bool is_deferred;
     bool is_tentative; /* diagnostics are dropped unless the pass is the last */
     bool is_narrow;    /* what is reported now holds for 32-bit processes; what holds for both was reported before */
     struct script_types *types[SCRIPT_MODELS];

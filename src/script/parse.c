@@ -351,7 +351,7 @@ static void parse_declarations(struct script_program *program, uint32_t file, co
     char *text = c_text(&program->sources.at[file], items);
     for (int model = 0; model < SCRIPT_MODELS && program->n_errors == 0; model++) {
         uint32_t declared;
-        program->is_narrow = model == SCRIPT_ILP32;
+        program->is_narrow = program->is_deferred = model == SCRIPT_ILP32;
         if (has_directive || has_extra) {
             if (program->options.no_files) {
                 ERROR(program, ((struct script_span){file, 0, 1}), "# lines are not allowed here");
@@ -372,7 +372,7 @@ static void parse_declarations(struct script_program *program, uint32_t file, co
             declare_macros(program, declared, program->types[model]); /* those that use enumerators and sizeof */
         note_typedefs(program, program->types[model]);
     }
-    program->is_narrow = false;
+    program->is_narrow = program->is_deferred = false;
     free(text);
 }
 
