@@ -83,7 +83,10 @@ struct variable *variable_find(struct checker *c, const char *name, const struct
 struct variable *variable_declare(struct checker *c, const char *name, const struct frame *frame, struct script_span span)
 {
     uint32_t slot = (uint32_t)c->slots.n;
-    const struct script_type *known = slot < c->wider.n ? c->wider.at[slot] : NULL;
+    /* A branch that is known to be dead in one pass only changes the numbers: the place tells whether it is the same variable. */
+    bool is_known = slot < c->wider.n && c->wider_places.at[slot].begin == span.begin && c->wider_places.at[slot].file == span.file;
+    const struct script_type *known = is_known ? c->wider.at[slot] : NULL;
+    VEC_PUSH(&c->places, span);
     VEC_PUSH(&c->slots, known ? known : script_type_plain(c->types, SCRIPT_T_UNKNOWN));
     struct variable variable = {.name = name, .frame = frame, .slot = slot, .span = span};
     VEC_PUSH(&c->variables, variable);
@@ -126,10 +129,12 @@ const struct node *variable_follow(struct checker *c, const struct node *node, c
 static void begin_pass(struct checker *c)
 {
     c->variables.n = 0;
-    VEC_FREE(&c->wider);
-    for (size_t i = 0; i < c->slots.n; i++)
+    c->wider.n = c->wider_places.n = 0;
+    for (size_t i = 0; i < c->slots.n; i++) {
         VEC_PUSH(&c->wider, c->slots.at[i]);
-    c->slots.n = 0;
+        VEC_PUSH(&c->wider_places, c->places.at[i]);
+    }
+    c->slots.n = c->places.n = 0;
     c->actions.n = 0;
     c->slots_changed = false;
     c->depth = c->loops = 0;
@@ -162,6 +167,8 @@ static void checker_deinit(struct checker *c)
     VEC_FREE(&c->variables);
     VEC_FREE(&c->slots);
     VEC_FREE(&c->wider);
+    VEC_FREE(&c->places);
+    VEC_FREE(&c->wider_places);
     VEC_FREE(&c->actions);
 }
 

@@ -30,7 +30,9 @@ struct checker {
     const struct frame *frame;
     VEC(struct variable) variables;        /* in scope, innermost last */
     VEC(const struct script_type *) slots; /* by slot, of this pass */
-    VEC(const struct script_type *) wider; /* by slot, as earlier passes found it; NULL: nothing */
+    VEC(struct script_span) places;        /* by slot: where it was declared */
+    VEC(const struct script_type *) wider; /* by slot, as the pass before found it */
+    VEC(struct script_span) wider_places;
     VEC(struct script_action) actions;
     bool slots_changed;
     unsigned depth, loops;
