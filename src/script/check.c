@@ -55,6 +55,8 @@ const char *type_text(struct checker *c, const struct script_type *type)
 
 bool enter(struct checker *c, struct script_span span)
 {
+    if (c->program->n_errors > 2 * LIMIT_DIAGNOSTICS)
+        c->is_exhausted = true;
     if (c->depth >= LIMIT_DEPTH * 3 || c->is_exhausted) {
         if (!c->is_exhausted)
             ERROR(c->program, span, "nested too deeply (limit %d)", LIMIT_DEPTH * 3);
@@ -86,6 +88,10 @@ struct variable *variable_declare(struct checker *c, const char *name, const str
     /* A branch that is known to be dead in one pass only changes the numbers: the place tells whether it is the same variable. */
     bool is_known = slot < c->wider.n && c->wider_places.at[slot].begin == span.begin && c->wider_places.at[slot].file == span.file;
     const struct script_type *known = is_known ? c->wider.at[slot] : NULL;
+    if (slot >= LIMIT_VARIABLES && !c->is_exhausted) {
+        c->is_exhausted = true;
+        ERROR(c->program, span, "too many variables in a clause (limit %d)", LIMIT_VARIABLES);
+    }
     VEC_PUSH(&c->places, span);
     VEC_PUSH(&c->slots, known ? known : script_type_plain(c->types, SCRIPT_T_UNKNOWN));
     struct variable variable = {.name = name, .frame = frame, .slot = slot, .span = span};

@@ -520,7 +520,10 @@ struct script_expr *decay(struct checker *c, struct script_expr *expr)
 
 struct script_expr *check_expr(struct checker *c, const struct node *node)
 {
-    return decay(c, check_raw(c, node));
+    struct script_expr *expr = decay(c, check_raw(c, node));
+    if (expr->type->bytes > LIMIT_STRING)
+        return FAIL(c, node->span, "a value of type '%s' is too large (limit %d bytes)", type_text(c, expr->type), LIMIT_STRING);
+    return expr;
 }
 
 static struct script_expr *check_literal(struct checker *c, const struct node *node)

@@ -58,6 +58,10 @@ static struct script_stmt *assign_thread(struct checker *c, const struct node *n
     size_t i = 0;
     while (i < c->program->threads.n && strcmp(c->program->threads.at[i].name, name) != 0)
         i++;
+    if (i == LIMIT_MAPS) {
+        ERROR(c->program, node->span, "too many thread-local variables (limit %d)", LIMIT_MAPS);
+        return nothing(c, node->span);
+    }
     if (i == c->program->threads.n) {
         struct script_thread_variable variable = {.name = name, .type = widen(c, value->type)};
         VEC_PUSH(&c->program->threads, variable);

@@ -17,6 +17,8 @@ enum {
     LIMIT_UNROLL = 100,     /* times; bpftrace's bound */
     LIMIT_NODES = 200000,   /* nodes that checking one clause may make, with macros expanded */
     LIMIT_MACRO_DEPTH = 64, /* macros in macros */
+    LIMIT_VARIABLES = 4096, /* of one clause */
+    LIMIT_MAPS = 1024,      /* of a script; also its macros, and its thread-local variables */
     LIMIT_STRING = 1 << 20, /* bytes of one string value */
 };
 
@@ -25,9 +27,11 @@ enum {
 struct script_types {
     enum script_model model;
     struct arena arena;
-    struct table names;     /* name -> const struct script_type * */
-    struct table constants; /* name -> int64_t * */
-    struct table texts;     /* macros that are strings: name -> NUL-terminated text, unescaped */
+    struct table names;       /* name -> const struct script_type * */
+    struct table constants;   /* name -> int64_t * */
+    struct table enumerators; /* name -> const struct script_type * of its enumeration */
+    struct table bodies;      /* macros of the script that are expressions: name -> const struct script_span * */
+    struct table texts;       /* macros that are strings: name -> NUL-terminated text, unescaped */
     unsigned n_unnamed;
 };
 
@@ -280,6 +284,8 @@ struct parser {
 
 void parse_source(struct script_program *program, uint32_t file);
 struct node *parse_expression(struct parser *parser);
+/* The expression that a part of a source is. NULL: it is none. */
+struct node *parse_part(struct script_program *program, struct script_span span);
 struct node *parse_block(struct parser *parser);
 bool parse_spelling(struct parser *parser, struct spelling *out);
 bool parse_is_type(const struct parser *parser, size_t at);
