@@ -55,6 +55,8 @@ const char *type_text(struct checker *c, const struct script_type *type)
 
 bool enter(struct checker *c, struct script_span span)
 {
+    if (c->program->n_errors > 2 * LIMIT_DIAGNOSTICS)
+        c->is_exhausted = true;
     if (c->depth >= LIMIT_DEPTH * 3 || c->is_exhausted) {
         if (!c->is_exhausted)
             ERROR(c->program, span, "nested too deeply (limit %d)", LIMIT_DEPTH * 3);
@@ -83,7 +85,14 @@ struct variable *variable_find(struct checker *c, const char *name, const struct
 struct variable *variable_declare(struct checker *c, const char *name, const struct frame *frame, struct script_span span)
 {
     uint32_t slot = (uint32_t)c->slots.n;
-    const struct script_type *known = slot < c->wider.n ? c->wider.at[slot] : NULL;
+    /* A branch that is known to be dead in one pass only changes the numbers: the place tells whether it is the same variable. */
+    bool is_known = slot < c->wider.n && c->wider_places.at[slot].begin == span.begin && c->wider_places.at[slot].file == span.file;
+    const struct script_type *known = is_known ? c->wider.at[slot] : NULL;
+    if (slot >= LIMIT_VARIABLES && !c->is_exhausted) {
+        c->is_exhausted = true;
+        ERROR(c->program, span, "too many variables in a clause (limit %d)", LIMIT_VARIABLES);
+    }
+    VEC_PUSH(&c->places, span);
     VEC_PUSH(&c->slots, known ? known : script_type_plain(c->types, SCRIPT_T_UNKNOWN));
     struct variable variable = {.name = name, .frame = frame, .slot = slot, .span = span};
     VEC_PUSH(&c->variables, variable);
@@ -126,10 +135,12 @@ const struct node *variable_follow(struct checker *c, const struct node *node, c
 static void begin_pass(struct checker *c)
 {
     c->variables.n = 0;
-    VEC_FREE(&c->wider);
-    for (size_t i = 0; i < c->slots.n; i++)
+    c->wider.n = c->wider_places.n = 0;
+    for (size_t i = 0; i < c->slots.n; i++) {
         VEC_PUSH(&c->wider, c->slots.at[i]);
-    c->slots.n = 0;
+        VEC_PUSH(&c->wider_places, c->places.at[i]);
+    }
+    c->slots.n = c->places.n = 0;
     c->actions.n = 0;
     c->slots_changed = false;
     c->depth = c->loops = 0;
@@ -162,6 +173,8 @@ static void checker_deinit(struct checker *c)
     VEC_FREE(&c->variables);
     VEC_FREE(&c->slots);
     VEC_FREE(&c->wider);
+    VEC_FREE(&c->places);
+    VEC_FREE(&c->wider_places);
     VEC_FREE(&c->actions);
 }
 
@@ -218,8 +231,11 @@ static void declare_maps(struct script_program *program)
 
 size_t script_check(struct script_program *program, struct script_context *contexts, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         contexts[i].checked = NULL;
+        if (contexts[i].model == SCRIPT_ILP32)
+            report_deferred(program);
+    }
     if (program->n_errors || program->is_checked)
         return program->n_errors;
     program->is_checked = true;
@@ -243,6 +259,8 @@ size_t script_check(struct script_program *program, struct script_context *conte
 size_t script_check_late(struct script_program *program, struct script_context *context)
 {
     size_t errors = program->n_errors;
+    if (context->model == SCRIPT_ILP32)
+        report_deferred(program);
     context->checked = check_context(program, context, true);
     return program->n_errors - errors;
 }
@@ -285,6 +303,7 @@ void script_destroy(struct script_program *program)
         return;
     VEC_FREE(&program->sources);
     VEC_FREE(&program->diagnostics);
+    VEC_FREE(&program->deferred);
     VEC_FREE(&program->clauses);
     VEC_FREE(&program->macros);
     VEC_FREE(&program->settings);

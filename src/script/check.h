@@ -30,7 +30,9 @@ struct checker {
     const struct frame *frame;
     VEC(struct variable) variables;        /* in scope, innermost last */
     VEC(const struct script_type *) slots; /* by slot, of this pass */
-    VEC(const struct script_type *) wider; /* by slot, as earlier passes found it; NULL: nothing */
+    VEC(struct script_span) places;        /* by slot: where it was declared */
+    VEC(const struct script_type *) wider; /* by slot, as the pass before found it */
+    VEC(struct script_span) wider_places;
     VEC(struct script_action) actions;
     bool slots_changed;
     unsigned depth, loops;
@@ -101,6 +103,7 @@ bool clause_has(const struct checker *c, unsigned kinds);
 /* ---- check_call.c, check_action.c, check_text.c ---- */
 struct script_expr *check_call(struct checker *c, const struct node *node);
 bool call_has(enum script_call call, char flag);
+bool count_fits(struct checker *c, enum script_call call, const struct node *node);
 bool call_find(const char *name, size_t n, enum script_call *call);
 struct script_expr *check_format(struct checker *c, enum script_call call, const struct node *node);
 struct script_expr *check_action(struct checker *c, enum script_call call, const struct node *node);

@@ -145,28 +145,29 @@ static struct script_expr *check_getopt(struct checker *c, const struct node *no
 
 static struct script_expr *check_reg(struct checker *c, const struct node *node)
 {
-    static const char *const lp64[] = {"ax",  "bx",  "cx",  "dx",  "si",  "di",  "bp",    "sp", "ip", "r8",     "r9",
-                                       "r10", "r11", "r12", "r13", "r14", "r15", "flags", "cs", "ss", "orig_ax"};
-    static const char *const ilp32[] = {"ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss"};
+    static const char *const registers[] = {"ax", "bx", "cx", "dx", "si",  "di",  "bp",  "sp",  "ip",  "flags",
+                                            "cs", "ss", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"};
+    enum { N_ILP32 = 12 }; /* how many of them a 32-bit process has */
     const char *name;
     size_t length;
     if (!constant_text(c, node->list[0], &name, &length))
         return FAIL(c, node->span, "reg() expects a string literal, such as reg(\"ip\")");
     if (!clause_has(c, POINTS_OF_PROCESS))
         return FAIL(c, node->span, "The reg function can only be used with uprobe, uretprobe and usdt probes");
-    bool is_32 = c->model == SCRIPT_ILP32;
     struct near near = {.wanted = name};
-    for (size_t i = 0; i < (is_32 ? sizeof ilp32 / sizeof *ilp32 : sizeof lp64 / sizeof *lp64); i++) {
-        const char *known = is_32 ? ilp32[i] : lp64[i];
-        near_try(&near, known);
-        if (strcmp(known, name) == 0) {
-            struct script_expr *expr = expr_new(c, SCRIPT_E_REGISTER, node->span, int64_type(c, false));
-            expr->text = known;
-            return expr;
+    for (size_t i = 0; i < sizeof registers / sizeof *registers; i++) {
+        near_try(&near, registers[i]);
+        if (strcmp(registers[i], name) != 0)
+            continue;
+        if (c->model == SCRIPT_ILP32 && i >= N_ILP32) {
+            WARN(c->program, node->span, "there is no register '%s': it reads as 0", name);
+            return expr_int(c, node->span, int64_type(c, false), 0);
         }
+        struct script_expr *expr = expr_new(c, SCRIPT_E_REGISTER, node->span, int64_type(c, false));
+        expr->text = registers[i];
+        return expr;
     }
-    report(c->program, true, node->span, near_hint(&near, c->arena), "'%s' is not a valid register of a %s process", name,
-           is_32 ? "32-bit" : "64-bit");
+    report(c->program, true, node->span, near_hint(&near, c->arena), "'%s' is not a valid register", name);
     return expr_bad(c, node->span);
 }
 
@@ -250,7 +251,7 @@ static struct script_expr *unknown_call(struct checker *c, const struct node *no
     return expr_bad(c, node->span);
 }
 
-static bool count_fits(struct checker *c, enum script_call call, const struct node *node)
+bool count_fits(struct checker *c, enum script_call call, const struct node *node)
 {
     unsigned fewest = calls[call].fewest, most = calls[call].most;
     if (node->n_list >= fewest && node->n_list <= most)

@@ -133,9 +133,17 @@ static struct script_expr *make_binary(struct checker *c, enum script_expr_kind 
     return fold(c, expr);
 }
 
+static bool is_comparison(enum script_op op)
+{
+    return op >= SCRIPT_O_LT && op <= SCRIPT_O_NE;
+}
+
 static struct script_expr *mismatch(struct checker *c, uint32_t op, struct script_span span, const struct script_expr *left,
                                     const struct script_expr *right)
 {
+    if (!is_comparison(op_of(op)))
+        return FAIL(c, span, "The %s operator can not be used on expressions of types '%s', '%s'", op_text(c, op), type_text(c, left->type),
+                    type_text(c, right->type));
     return FAIL(c, span, "Type mismatch for '%s': comparing '%s' with '%s'", op_text(c, op), type_text(c, left->type),
                 type_text(c, right->type));
 }
@@ -164,11 +172,6 @@ static bool is_bytes(const struct script_type *type)
 {
     return type->kind == SCRIPT_T_STRING || type->kind == SCRIPT_T_BUFFER || type->kind == SCRIPT_T_ARRAY || type->kind == SCRIPT_T_TUPLE ||
            type->kind == SCRIPT_T_MAC || type->kind == SCRIPT_T_INET;
-}
-
-static bool is_comparison(enum script_op op)
-{
-    return op >= SCRIPT_O_LT && op <= SCRIPT_O_NE;
 }
 
 static struct script_expr *double_binary(struct checker *c, uint32_t op, struct script_span span, struct script_expr *left,
@@ -517,7 +520,10 @@ struct script_expr *decay(struct checker *c, struct script_expr *expr)
 
 struct script_expr *check_expr(struct checker *c, const struct node *node)
 {
-    return decay(c, check_raw(c, node));
+    struct script_expr *expr = decay(c, check_raw(c, node));
+    if (expr->type->bytes > LIMIT_STRING)
+        return FAIL(c, node->span, "a value of type '%s' is too large (limit %d bytes)", type_text(c, expr->type), LIMIT_STRING);
+    return expr;
 }
 
 static struct script_expr *check_literal(struct checker *c, const struct node *node)

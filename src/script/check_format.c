@@ -80,13 +80,13 @@ static const char *expected(const struct directive *directive, const struct scri
     case 'X':
     case 'o':
     case 'c':
-        return is_int ? NULL : "an integer";
+        return is_int ? NULL : "integer";
     case 'p':
-        return is_int ? NULL : "a pointer or an integer";
+        return is_int ? NULL : "pointer";
     case 's':
-        return prints_as_text(type) ? NULL : "a string";
+        return prints_as_text(type) ? NULL : "string";
     case 'r':
-        return type->kind == SCRIPT_T_BUFFER ? NULL : "a buffer, from buf()";
+        return type->kind == SCRIPT_T_BUFFER ? NULL : "buffer";
     case 'f':
     case 'F':
     case 'g':
@@ -94,7 +94,7 @@ static const char *expected(const struct directive *directive, const struct scri
     case 'e':
     case 'E':
     case 'a':
-        return type->kind == SCRIPT_T_DOUBLE || is_number(type) ? NULL : "a floating-point number";
+        return type->kind == SCRIPT_T_DOUBLE || is_number(type) ? NULL : "float";
     default:
         return "";
     }

@@ -42,6 +42,10 @@ struct map_entry *map_of(struct checker *c, const struct node *node)
             ERROR(c->program, node->span, "Undefined map: %s", name);
             return NULL;
         }
+        if (c->program->maps.n >= LIMIT_MAPS) {
+            ERROR(c->program, node->span, "too many maps (limit %d)", LIMIT_MAPS);
+            return NULL;
+        }
         struct map_entry entry = {.map = {.name = name, .value = script_type_plain(c->program->types[SCRIPT_LP64], SCRIPT_T_UNKNOWN)},
                                   .defined = node->span};
         VEC_PUSH(&c->program->maps, entry);

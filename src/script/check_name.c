@@ -187,15 +187,22 @@ static struct script_expr *check_constant(struct checker *c, const struct node *
     if (!found)
         return NULL;
     /* An enumerator keeps its enumeration, so that %s can print its name. */
-    for (size_t i = 0; i < c->types->names.room; i++) {
-        const struct script_type *type = c->types->names.slots[i].value;
-        if (!c->types->names.slots[i].name || !type || !type->enumeration)
-            continue;
-        for (size_t j = 0; j < type->enumeration->n_constants; j++)
-            if (strcmp(type->enumeration->constants[j].name, node->text) == 0)
-                return expr_int(c, node->span, script_type_enum(c->types, 8, true, type->enumeration), (uint64_t)value);
-    }
+    const struct script_type *type = table_get(&c->types->enumerators, node->text);
+    if (type)
+        return expr_int(c, node->span, script_type_enum(c->types, 8, true, type->enumeration), (uint64_t)value);
     return expr_int(c, node->span, int64_type(c, true), (uint64_t)value);
+}
+
+/* `#define NAME expression` in the script. */
+static struct script_expr *check_body(struct checker *c, const struct node *node)
+{
+    const struct script_span *span = table_get(&c->types->bodies, node->text);
+    struct node *body = span ? parse_part(c->program, *span) : NULL;
+    if (!body || !enter(c, node->span))
+        return NULL;
+    struct script_expr *expr = check_raw(c, body);
+    leave(c);
+    return expr;
 }
 
 struct script_expr *check_name(struct checker *c, const struct node *node)
@@ -203,6 +210,8 @@ struct script_expr *check_name(struct checker *c, const struct node *node)
     struct script_expr *expr = check_parameter(c, node);
     if (!expr)
         expr = check_constant(c, node);
+    if (!expr)
+        expr = check_body(c, node);
     const struct macro *macro = expr ? NULL : find_macro(c, node->text);
     bool found;
     if (!expr && macro)

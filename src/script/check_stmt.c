@@ -58,6 +58,10 @@ static struct script_stmt *assign_thread(struct checker *c, const struct node *n
     size_t i = 0;
     while (i < c->program->threads.n && strcmp(c->program->threads.at[i].name, name) != 0)
         i++;
+    if (i == LIMIT_MAPS) {
+        ERROR(c->program, node->span, "too many thread-local variables (limit %d)", LIMIT_MAPS);
+        return nothing(c, node->span);
+    }
     if (i == c->program->threads.n) {
         struct script_thread_variable variable = {.name = name, .type = widen(c, value->type)};
         VEC_PUSH(&c->program->threads, variable);
@@ -205,7 +209,7 @@ static struct script_stmt *check_assign(struct checker *c, const struct node *no
     enum script_call call;
     if (from->kind == N_CALL && call_find(from->text, from->n_list, &call) && call_has(call, 'G') && !find_macro(c, from->text)) {
         if (target->kind == N_MAP && node->op == '=')
-            return aggregate(c, node, call);
+            return count_fits(c, call, from) ? aggregate(c, node, call) : nothing(c, node->span);
         ERROR(c->program, from->span, "%s() should be directly assigned to a map", from->text);
         return nothing(c, node->span);
     }

@@ -220,6 +220,11 @@ static void define_macro(struct script_program *program, uint32_t file, struct s
     int64_t value;
     if (c_constant(&c, &value) && c_peek(&c, 0)->kind == TOKEN_END)
         script_types_define_constant(types, name, value);
+    else if (source_is_own(program, tokens[0].span)) {
+        struct script_span *body = arena_alloc(&types->arena, sizeof *body);
+        *body = (struct script_span){file, tokens[1].span.begin, tokens[n - 1].span.end};
+        table_put(&types->bodies, name, body);
+    }
 }
 
 void declare_macros(struct script_program *program, uint32_t file, struct script_types *types)

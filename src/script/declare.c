@@ -440,7 +440,7 @@ void declare_types(struct script_program *program, uint32_t file, struct script_
         VEC_PUSH(&tokens, lexer_next(&lexer));
     } while (tokens.at[tokens.n - 1].kind != TOKEN_END);
     struct c_parser c = {.program = program, .types = types, .tokens = tokens.at, .n = tokens.n};
-    while (!at_end(&c)) {
+    while (!at_end(&c) && program->diagnostics.n + program->deferred.n < LIMIT_DIAGNOSTICS) {
         if (!c_accept(&c, ';'))
             declaration(&c);
     }

@@ -27,13 +27,14 @@ static bool bit_field(struct c_parser *c, struct script_field *field)
 static bool members(struct c_parser *c, struct fields *fields)
 {
     struct c_attributes base_attributes = {0};
+    bool is_inline = c_is_name(c, "struct") || c_is_name(c, "union");
     const struct script_type *base = c_specifiers(c, &base_attributes, NULL);
     if (!base)
         return false;
     if (c_accept(c, ';')) {
         struct script_field field = {
             .type = base, .offset = SCRIPT_COMPUTED, .align = base_attributes.align, .is_packed = base_attributes.is_packed};
-        if (base->kind == SCRIPT_T_RECORD && strstr(base->record->name, " (unnamed "))
+        if (is_inline && base->kind == SCRIPT_T_RECORD && strstr(base->record->name, " (unnamed "))
             VEC_PUSH(&fields->list, field); /* else it declares only a type */
         return true;
     }
@@ -196,6 +197,8 @@ const struct script_type *c_enum(struct c_parser *c)
     c->at++;
     c_attributes(c, &attributes);
     const struct script_type *type = enum_type(c, enumeration, attributes.is_packed);
+    for (size_t i = 0; i < enumeration->n_constants; i++)
+        table_put(&c->types->enumerators, enumeration->constants[i].name, (void *)type);
     if (has_name)
         script_types_define(c->types, enumeration->name, type);
     return type;

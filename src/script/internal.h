@@ -17,6 +17,8 @@ enum {
     LIMIT_UNROLL = 100,     /* times; bpftrace's bound */
     LIMIT_NODES = 200000,   /* nodes that checking one clause may make, with macros expanded */
     LIMIT_MACRO_DEPTH = 64, /* macros in macros */
+    LIMIT_VARIABLES = 4096, /* of one clause */
+    LIMIT_MAPS = 1024,      /* of a script; also its macros, and its thread-local variables */
     LIMIT_STRING = 1 << 20, /* bytes of one string value */
 };
 
@@ -25,9 +27,11 @@ enum {
 struct script_types {
     enum script_model model;
     struct arena arena;
-    struct table names;     /* name -> const struct script_type * */
-    struct table constants; /* name -> int64_t * */
-    struct table texts;     /* macros that are strings: name -> NUL-terminated text, unescaped */
+    struct table names;       /* name -> const struct script_type * */
+    struct table constants;   /* name -> int64_t * */
+    struct table enumerators; /* name -> const struct script_type * of its enumeration */
+    struct table bodies;      /* macros of the script that are expressions: name -> const struct script_span * */
+    struct table texts;       /* macros that are strings: name -> NUL-terminated text, unescaped */
     unsigned n_unnamed;
 };
 
@@ -54,6 +58,8 @@ struct diagnostic {
 
 void report(struct script_program *program, bool is_error, struct script_span span, const char *hint, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* What was held back about ILP32 is shown, and counts, from now on. */
+void report_deferred(struct script_program *program);
 #define ERROR(program, span, ...) report(program, true, span, NULL, __VA_ARGS__)
 #define WARN(program, span, ...) report(program, false, span, NULL, __VA_ARGS__)
 /* The index of a new source that holds a copy of text. */
@@ -221,6 +227,8 @@ struct script_program {
     VEC(struct source) sources;
     VEC(struct diagnostic) diagnostics;
     size_t n_errors;
+    VEC(struct diagnostic) deferred; /* of declarations for ILP32: they count when a clause is checked for that model */
+    bool is_deferred;
     bool is_tentative; /* diagnostics are dropped unless the pass is the last */
     bool is_narrow;    /* what is reported now holds for 32-bit processes; what holds for both was reported before */
     struct script_types *types[SCRIPT_MODELS];
@@ -276,6 +284,8 @@ struct parser {
 
 void parse_source(struct script_program *program, uint32_t file);
 struct node *parse_expression(struct parser *parser);
+/* The expression that a part of a source is. NULL: it is none. */
+struct node *parse_part(struct script_program *program, struct script_span span);
 struct node *parse_block(struct parser *parser);
 bool parse_spelling(struct parser *parser, struct spelling *out);
 bool parse_is_type(const struct parser *parser, size_t at);

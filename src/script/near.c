@@ -37,9 +37,11 @@ static unsigned distance(const char *a, const char *b)
 
 void near_try(struct near *near, const char *candidate)
 {
-    unsigned found = distance(near->wanted, candidate);
-    size_t length = strlen(near->wanted);
+    size_t length = strlen(near->wanted), other = strlen(candidate);
     unsigned most = length <= 2 ? 0 : length <= 5 ? 1 : length <= 9 ? 2 : 3;
+    if (length > other + most || other > length + most)
+        return;
+    unsigned found = distance(near->wanted, candidate);
     if (found <= most && (!near->best || found < near->distance)) {
         near->best = candidate;
         near->distance = found;

@@ -96,6 +96,18 @@ static void parser_deinit(struct parser *parser)
     free(parser->tokens);
 }
 
+struct node *parse_part(struct script_program *program, struct script_span span)
+{
+    struct parser parser;
+    parser_init(&parser, program, span.file, span.begin, span.end);
+    struct node *node = parse_expression(&parser);
+    if (!parser.failed && parser_peek(&parser, 0)->kind != TOKEN_END)
+        parser_unexpected(&parser, "the end of the macro");
+    bool failed = parser.failed;
+    parser_deinit(&parser);
+    return failed ? NULL : node;
+}
+
 /* ---- items ---- */
 
 static const char *const config_names[] = {
@@ -201,7 +213,9 @@ static void parse_map_declaration(struct parser *parser)
         return;
     }
     declaration.entries = entries->value;
-    if (parser_expect(parser, ')') && parser_expect(parser, ';'))
+    if (parser->program->declared.n >= LIMIT_MAPS)
+        ERROR(parser->program, name->span, "too many maps (limit %d)", LIMIT_MAPS);
+    else if (parser_expect(parser, ')') && parser_expect(parser, ';'))
         VEC_PUSH(&parser->program->declared, declaration);
 }
 
@@ -238,7 +252,9 @@ static void parse_macro(struct parser *parser)
             ERROR(parser->program, name->span, "macro '%s' is defined twice", name->text);
     struct macro macro = {
         .name = name->text, .span = name->span, .params = params->list, .n_params = params->n_list, .body = parse_block(parser)};
-    if (!parser->failed)
+    if (parser->program->macros.n >= LIMIT_MAPS)
+        ERROR(parser->program, name->span, "too many macros (limit %d)", LIMIT_MAPS);
+    else if (!parser->failed)
         VEC_PUSH(&parser->program->macros, macro);
 }
 
@@ -351,7 +367,7 @@ static void parse_declarations(struct script_program *program, uint32_t file, co
     char *text = c_text(&program->sources.at[file], items);
     for (int model = 0; model < SCRIPT_MODELS && program->n_errors == 0; model++) {
         uint32_t declared;
-        program->is_narrow = model == SCRIPT_ILP32;
+        program->is_narrow = program->is_deferred = model == SCRIPT_ILP32;
         if (has_directive || has_extra) {
             if (program->options.no_files) {
                 ERROR(program, ((struct script_span){file, 0, 1}), "# lines are not allowed here");
@@ -372,7 +388,7 @@ static void parse_declarations(struct script_program *program, uint32_t file, co
             declare_macros(program, declared, program->types[model]); /* those that use enumerators and sizeof */
         note_typedefs(program, program->types[model]);
     }
-    program->is_narrow = false;
+    program->is_narrow = program->is_deferred = false;
     free(text);
 }
 

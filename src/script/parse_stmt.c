@@ -23,8 +23,10 @@ struct node *parse_block(struct parser *parser)
                 break;
             node_add(parser, node, statement);
             node->value = is_value && parser_is(parser, '}');
-            if (is_value && !parser_is(parser, '}') && !parser_expect(parser, ';'))
+            if (is_value && !parser_is(parser, '}') && !parser_accept(parser, ';')) {
+                parser_unexpected(parser, "; or }");
                 break;
+            }
         }
         node->span = span_join(node->span, parser_peek(parser, 0)->span);
         if (!parser->failed)

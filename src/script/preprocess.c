@@ -169,7 +169,7 @@ char *preprocess(struct script_program *program, enum script_model model, uint32
             result = memory_text(found.text.at);
         else
             report_complaints(program, file, complaints.text.at);
-        if (ok && !result && program->n_errors == 0)
+        if (ok && !result && program->n_errors + program->deferred.n == 0)
             ERROR(program, span, "preprocessor: failed without a message");
     }
     int files[] = {in, out[0], out[1], errors[0], errors[1]};

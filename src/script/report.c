@@ -23,11 +23,11 @@ struct script_span span_join(struct script_span first, struct script_span last)
 
 void report(struct script_program *program, bool is_error, struct script_span span, const char *hint, const char *format, ...)
 {
-    if (is_error)
+    if (is_error && !program->is_deferred)
         program->n_errors++;
     if (program->is_tentative)
         return;
-    if (program->diagnostics.n >= LIMIT_DIAGNOSTICS)
+    if (program->diagnostics.n + program->deferred.n >= LIMIT_DIAGNOSTICS)
         return;
     va_list args, again;
     va_start(args, format);
@@ -48,7 +48,19 @@ void report(struct script_program *program, bool is_error, struct script_span sp
         text = arena_format(&program->arena, "%s (in 32-bit processes)", text);
     struct diagnostic diagnostic = {
         .span = span, .is_error = is_error, .text = text, .hint = hint ? arena_text(&program->arena, hint, strlen(hint)) : NULL};
-    VEC_PUSH(&program->diagnostics, diagnostic);
+    if (program->is_deferred)
+        VEC_PUSH(&program->deferred, diagnostic);
+    else
+        VEC_PUSH(&program->diagnostics, diagnostic);
+}
+
+void report_deferred(struct script_program *program)
+{
+    for (size_t i = 0; i < program->deferred.n; i++) {
+        VEC_PUSH(&program->diagnostics, program->deferred.at[i]);
+        program->n_errors += program->deferred.at[i].is_error;
+    }
+    program->deferred.n = 0;
 }
 
 /* ---- places ---- */

@@ -244,7 +244,8 @@ struct script_checked {
     size_t n_actions;
 };
 
-/* A clause to check, for a model and an environment (NULL: nothing is known; for BEGIN, END and interval, which are always LP64). */
+/* A clause to check, for a model and an environment (NULL: nothing is known; for BEGIN, END and interval, which are always LP64). Only
+ * models that occur should be asked for: declarations and headers may be wrong for ILP32 alone, which matters only if it is used. */
 struct script_context {
     size_t clause;
     enum script_model model;

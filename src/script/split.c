@@ -55,15 +55,16 @@ static void skip_line(struct scan *scan)
         scan->at = scan->end;
 }
 
-/* To behind the bracket that closes the one at the current place. */
+/* To behind the bracket that closes the one at the current place; other kinds of brackets need not match. */
 static void skip_balanced(struct scan *scan)
 {
+    int open = look(scan, 0), close = open == '(' ? ')' : '}';
     size_t depth = 0;
     while (look(scan, 0) >= 0) {
         int c = look(scan, 0);
-        depth += c == '{' || c == '(';
+        depth += c == open;
         skip_one(scan);
-        if ((c == '}' || c == ')') && (depth == 0 || --depth == 0))
+        if (c == close && --depth == 0)
             return;
     }
 }
@@ -168,6 +169,15 @@ static enum item_kind skip_item(struct scan *scan)
     return ITEM_CLAUSE;
 }
 
+/* Reports a comment that does not end among the blanks from `at` to the end of the source. */
+static void check_comment(struct script_program *program, uint32_t file, size_t at)
+{
+    const struct source *source = &program->sources.at[file];
+    struct lexer lexer;
+    lexer_init(&lexer, program, &program->arena, file, at, source->length);
+    lexer_next(&lexer);
+}
+
 void split_source(struct script_program *program, uint32_t file, struct items *out)
 {
     const struct source *source = &program->sources.at[file];
@@ -175,7 +185,10 @@ void split_source(struct script_program *program, uint32_t file, struct items *o
     if (scan.end >= 2 && memcmp(scan.text, "#!", 2) == 0)
         skip_line(&scan);
     for (;;) {
+        size_t blank = scan.at;
         skip_blank(&scan);
+        if (look(&scan, 0) < 0)
+            check_comment(program, file, blank);
         if (look(&scan, 0) == ';') {
             scan.at++;
             continue;

@@ -251,6 +251,8 @@ void types_destroy(struct script_types *types)
         return;
     table_deinit(&types->names);
     table_deinit(&types->constants);
+    table_deinit(&types->enumerators);
+    table_deinit(&types->bodies);
     table_deinit(&types->texts);
     arena_deinit(&types->arena);
     free(types);

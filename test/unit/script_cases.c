@@ -151,7 +151,7 @@ static char *run(const char *path)
     }
     const char *words[16];
     const char *slash = strrchr(path, '/');
-    struct script_options options = {.name = slash ? slash + 1 : path, .arguments = words};
+    struct script_options options = {.name = path, .arguments = words};
     char first[256] = "";
     sscanf(text, "%255[^\n]", first);
     char *rest = NULL;
