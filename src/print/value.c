@@ -536,6 +536,9 @@ static void put_at_depth(struct print *print, struct print_text *text, const str
     case SCRIPT_T_SYMBOL:
         put_symbol(print, text, value, style);
         break;
+    case SCRIPT_T_NAME:
+        value_put_name(print, text, value, style);
+        break;
     case SCRIPT_T_TIMESTAMP:
         put_timestamp(print, text, value, style);
         break;
