@@ -1,8 +1,11 @@
 #include "live/file.h"
 #include "symbol/spec.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct live_file *live_files_open(struct live_files *files, const char *path)
 {
@@ -29,6 +32,22 @@ void live_paths_free(char **paths)
     for (size_t i = 0; paths[i]; i++)
         free(paths[i]);
     free(paths);
+}
+
+bool live_path_has_width(const char *path, int width)
+{
+    char **paths = live_paths(path);
+    bool found = !paths[0];
+    for (size_t i = 0; paths[i] && !found; i++) {
+        unsigned char ident[EI_NIDENT] = {0};
+        int fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && read(fd, ident, sizeof ident) == sizeof ident)
+            found = ident[EI_CLASS] == (width == 64 ? ELFCLASS64 : ELFCLASS32);
+        if (fd >= 0)
+            close(fd);
+    }
+    live_paths_free(paths);
+    return found;
 }
 
 struct live_file *live_files_find(struct live_files *files, const char *path, int width)

@@ -25,6 +25,8 @@ struct live_file *live_files_open(struct live_files *files, const char *path);
  * live_paths_free(). Empty when there are none. */
 char **live_paths(const char *path);
 void live_paths_free(char **paths);
+/* Whether one of them has that width, by its header alone; true when there are none, since they may yet come. */
+bool live_path_has_width(const char *path, int width);
 /* The first of them with that width. NULL: none. */
 struct live_file *live_files_find(struct live_files *files, const char *path, int width);
 struct symbol_dwarf *live_file_dwarf(struct live_file *file);

@@ -54,8 +54,9 @@ static const char *module_of(const struct script_point *point)
     return point->path ? point->path : "*";
 }
 
-/* One unit for both models, of which each process takes its own. */
-static void add_function(struct live_script *script, size_t clause, const struct script_point *point, const char *function)
+/* One unit for both models, of which each process takes its own. A clause that looks at arguments is only for models of which there is a
+ * file: another model's arguments can not be known. */
+static void add_function(struct live_script *script, size_t clause, const struct script_point *point, const char *function, bool needs_file)
 {
     uint32_t unit = add_unit(script, clause, point);
     bool is_return = point->kind == SCRIPT_P_URETPROBE;
@@ -63,10 +64,13 @@ static void add_function(struct live_script *script, size_t clause, const struct
     spec->function = function ? memory_text(function) : NULL;
     spec->offset = point->has_address ? point->address : point->offset;
     spec->point = point->has_address ? SPEC_ADDRESS : is_return ? SPEC_RETURN : point->offset ? SPEC_OFFSET : SPEC_ENTRY;
-    for (int model = 0; model < WIRE_MODELS; model++)
-        add_context(script, unit, model,
-                    live_env_create(&script->files, module_of(point), model == WIRE_LP64 ? 64 : 32, point->text, function, spec->offset,
-                                    point->has_address, is_return));
+    for (int model = 0; model < WIRE_MODELS; model++) {
+        int width = model == WIRE_LP64 ? 64 : 32;
+        if (!needs_file || live_path_has_width(module_of(point), width))
+            add_context(script, unit, model,
+                        live_env_create(&script->files, module_of(point), width, point->text, function, spec->offset, point->has_address,
+                                        is_return));
+    }
 }
 
 /* Whether the clause may use what differs between functions. */
@@ -92,14 +96,14 @@ static void add_each_function(struct live_script *script, size_t clause, const s
         for (size_t i = 0; i < count && added < MOST; i++) {
             if (!spec_matches_func(&pattern, &func[i]) || !strcmp(func[i].name, last))
                 continue;
-            add_function(script, clause, point, func[i].name);
+            add_function(script, clause, point, func[i].name, true);
             last = func[i].name;
             added++;
         }
     }
     live_paths_free(paths);
     if (!added)
-        add_function(script, clause, point, point->function);
+        add_function(script, clause, point, point->function, true);
 }
 
 /* ---- lines ---- */
@@ -219,6 +223,7 @@ static void add_usdt(struct live_script *script, const struct live_options *opti
 void live_add_clause(struct live_script *script, const struct live_options *options, size_t index)
 {
     const struct script_clause *clause = script_clause_at(script->program, index);
+    bool needs_file = mentions_arguments(options, clause);
     for (size_t i = 0; i < clause->n_points; i++) {
         const struct script_point *point = &clause->points[i];
         if (in_host(point->kind))
@@ -227,9 +232,9 @@ void live_add_clause(struct live_script *script, const struct live_options *opti
             add_usdt(script, options, index, point);
         else if (point->file)
             add_line(script, index, point);
-        else if (point->function && strpbrk(point->function, "*?[") && mentions_arguments(options, clause))
+        else if (point->function && strpbrk(point->function, "*?[") && needs_file)
             add_each_function(script, index, point);
         else
-            add_function(script, index, point, point->function);
+            add_function(script, index, point, point->function, needs_file);
     }
 }

@@ -37,6 +37,7 @@ struct stop {
 
 struct member {
     struct load_session *session;
+    VEC(uint64_t) semaphore; /* addresses of counters that were raised */
     struct load_process *process;
     VEC(struct row_counter) counter;
     VEC(uint32_t) row_module;  /* by row: the module (its number in order of resolution, from 1) that last got a counter for it */
@@ -150,6 +151,26 @@ static uint32_t probe_name(struct load_session *session, const struct spec *spec
     return number;
 }
 
+/* A counter that says whether somebody looks: the program does the work of making arguments only then. */
+static void move_semaphore(struct member *member, uint64_t va, int by)
+{
+    uint16_t value;
+    struct target *target = load_process_target(member->process);
+    if (target_read_some(target, va, &value, sizeof value) != sizeof value)
+        return;
+    value = (uint16_t)(value + by);
+    err_free(target_write(target, va, &value, sizeof value)); /* a process that has ended needs none */
+}
+
+static void raise_semaphore(struct member *member, const struct load_module *module, const struct spec *spec)
+{
+    if (!spec->semaphore_va)
+        return;
+    uint64_t va = spec->semaphore_va + module->bias;
+    move_semaphore(member, va, 1);
+    VEC_PUSH(&member->semaphore, va);
+}
+
 static struct err *add_clause(struct load_session *session, struct member *member, struct load_module *module,
                               const struct load_resolved *resolved, const struct load_trace_point *point, uint32_t row, size_t spec,
                               requests *out)
@@ -238,6 +259,8 @@ static struct err *resolve_module(struct load_session *session, struct member *m
         session->matches[i] += resolved.point.n;
         for (size_t k = 0; k < resolved.point.n && !error; k++)
             error = add_trace_point(session, member, module, &resolved, k, i, out);
+        if (!error && resolved.point.n)
+            raise_semaphore(member, module, spec);
         load_resolved_deinit(&resolved);
         if (error)
             return error;
@@ -344,6 +367,9 @@ static struct err *detach_member(struct member *member)
         session->status = target_exit_status(target);
     /* The counters are read after the last probe is gone. */
     const struct wire_shared *shared = load_process_shared(member->process);
+    for (size_t i = 0; i < member->semaphore.n && !target_ended(target) && !target_executed(target); i++)
+        move_semaphore(member, member->semaphore.at[i], -1);
+    VEC_FREE(&member->semaphore);
     struct err *error = load_process_detach(member->process);
     for (size_t i = 0; i < member->counter.n && !session->program; i++)
         session->row.at[member->counter.at[i].row].ended += drain_counter(shared, member->counter.at[i].counter);

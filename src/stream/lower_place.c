@@ -132,7 +132,10 @@ uint8_t lower_usdt_argument(struct lowering *emit, uint64_t number)
     const struct stream_location *location = &emit->from->args[emit->model][number];
     if (!is_somewhere(emit, location, "the argument"))
         return lower_push(emit);
-    return scalar_at(emit, location, location->piece[0].bytes, location->is_signed, location->is_float);
+    uint8_t reg = scalar_at(emit, location, location->piece[0].bytes, location->is_signed, location->is_float);
+    if (location->is_float) /* argN is an integer */
+        lower_put_dab(emit, WIRE_F2I, reg, reg, 0);
+    return reg;
 }
 
 void lower_argument_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
