@@ -196,7 +196,7 @@ bool c_constant(struct c_parser *c, int64_t *value)
 
 /* ---- macros ---- */
 
-static void define_macro(struct script_program *program, uint32_t file, struct script_types *types, size_t begin, size_t end)
+static void define_macro(struct script_program *program, uint32_t file, struct script_types *types, size_t begin, size_t end, bool is_own)
 {
     struct lexer lexer;
     lexer_init(&lexer, program, &types->arena, file, begin, end);
@@ -220,7 +220,7 @@ static void define_macro(struct script_program *program, uint32_t file, struct s
     int64_t value;
     if (c_constant(&c, &value) && c_peek(&c, 0)->kind == TOKEN_END)
         script_types_define_constant(types, name, value);
-    else if (source_is_own(program, tokens[0].span)) {
+    else if (is_own) {
         struct script_span *body = arena_alloc(&types->arena, sizeof *body);
         *body = (struct script_span){file, tokens[1].span.begin, tokens[n - 1].span.end};
         table_put(&types->bodies, name, body);
@@ -231,11 +231,15 @@ void declare_macros(struct script_program *program, uint32_t file, struct script
 {
     const struct source *source = &program->sources.at[file];
     const char *line = source->text;
+    size_t name_length = strlen(source->name);
+    bool is_own = false; /* lines `# 12 "file.h"` say whose the next ones are */
     while (line && *line) {
-        const char *end = strchr(line, '\n');
+        const char *end = strchr(line, '\n'), *quote;
         if (strncmp(line, "#define ", 8) == 0) {
             size_t begin = (size_t)(line - source->text) + 8;
-            define_macro(program, file, types, begin, end ? (size_t)(end - source->text) : source->length);
+            define_macro(program, file, types, begin, end ? (size_t)(end - source->text) : source->length, is_own);
+        } else if (line[0] == '#' && line[1] == ' ' && (quote = strchr(line, '"')) && (!end || quote < end)) {
+            is_own = strncmp(quote + 1, source->name, name_length) == 0 && quote[name_length + 1] == '"';
         }
         line = end ? end + 1 : NULL;
     }

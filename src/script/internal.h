@@ -218,7 +218,7 @@ struct map_entry {
     struct script_map map;
     struct script_span defined;                  /* the first assignment */
     const struct script_type *to[SCRIPT_MODELS]; /* values that are pointers: the type behind, per model */
-    bool is_assigned, is_used, is_fixed, has_keys_known;
+    bool is_assigned, is_used, has_keys_known;
 };
 
 struct script_program {

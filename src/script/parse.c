@@ -128,7 +128,7 @@ static void parse_setting(struct parser *parser)
     char lower[64];
     const char *text = strncasecmp(name->text, "bpftrace_", 9) == 0 ? name->text + 9 : name->text;
     size_t n = 0;
-    for (; text[n] && n < sizeof lower - 1; n++)
+    for (; n < sizeof lower - 1 && text[n]; n++)
         lower[n] = text[n] >= 'A' && text[n] <= 'Z' ? (char)(text[n] - 'A' + 'a') : text[n];
     lower[n] = 0;
     struct near near = {.wanted = lower};

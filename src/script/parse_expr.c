@@ -54,9 +54,8 @@ static bool is_tag_word(const char *text)
 /* Types that can be named without being declared. */
 static bool is_script_type(const char *text)
 {
-    static const char *const words[] = {"string",  "buffer", "inet",  "usym",  "usym_t", "timestamp", "mac_address",
-                                        "count_t", "sum_t",  "avg_t", "min_t", "max_t",  "stats_t",   "username"};
-    for (size_t i = 0; i + 1 < sizeof words / sizeof *words; i++)
+    static const char *const words[] = {"string", "buffer", "inet", "usym", "usym_t", "timestamp", "mac_address"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], text) == 0)
             return true;
     return false;
