@@ -109,7 +109,8 @@ struct symbol_variable {
     const struct symbol_type *type;
     struct symbol_location location; /* at the address that was asked for */
     bool is_parameter;
-    bool is_artificial; /* made by the compiler, such as `this` */
+    bool is_artificial;    /* made by the compiler, such as `this` */
+    unsigned inline_depth; /* locals: 0 in the function that the source shows at the address, 1 in the one it is inlined into, ... */
 };
 
 struct symbol_dwarf_func {
@@ -121,7 +122,7 @@ struct symbol_dwarf_func {
     const struct symbol_variable *params;   /* in the order of the source */
     size_t param_count;
     bool is_variadic;
-    bool is_changed; /* the compiler changed how it is called: no location is from the calling convention, results are not known */
+    bool is_changed; /* the compiler changed how it is called: no parameter is located by the calling convention, nor are most results */
 };
 
 /* Entries of all out-of-line instances of the functions named `name` (as in the source or mangled). ERR_NO_MATCH when there is none. */
@@ -132,7 +133,7 @@ struct err *symbol_dwarf_entries(struct symbol_dwarf *dwarf, const char *name, c
  * the address. */
 struct err *symbol_dwarf_func_at(struct symbol_dwarf *dwarf, uint64_t va, const struct symbol_dwarf_func **out);
 /* The variables in scope at `va`, innermost block first, parameters with the block they belong to, inlined functions included. A name
- * that occurs again further out is hidden by the first. */
+ * that occurs again further out is hidden by the first. C's scope ends where inline_depth becomes 1. */
 struct err *symbol_dwarf_locals(struct symbol_dwarf *dwarf, uint64_t va, const struct symbol_variable **out, size_t *count);
 
 /* ---- lines ---- */

@@ -141,7 +141,9 @@ static void read_params(struct symbol_dwarf *dwarf, const struct symbol_dw_range
     if (va == range->entry_va)
         is_followed = apply_convention(dwarf, &func, &result, variables, is_slot, params->count);
     out->is_changed = !is_followed;
-    if (is_followed)
+    /* gcc's i386 functions with register arguments return integers as all others do. */
+    bool is_integer = result.leaf_count == 1 && result.leaves[0].leaf_class == SYMBOL_LEAF_INT && !result.is_aggregate;
+    if (is_followed || (dwarf->width == 32 && is_integer))
         symbol_callconv_result(dwarf->width, &result, &out->result_location);
     else
         out->result_location.reason = "the compiler changed how the function is called";
@@ -262,25 +264,28 @@ struct err *symbol_dwarf_locals(struct symbol_dwarf *dwarf, uint64_t va, const s
     struct scopes scopes = {0};
     struct symbol_dwarf_func func = {.result = symbol_dw_type_attr(dwarf, &found.die)};
     find_scopes(dwarf, &found.die, va, &scopes);
-    for (size_t depth = scopes.depth; depth > 0; depth--) {
+    for (size_t depth = scopes.depth, inlined = 0; depth > 0; depth--) {
         size_t outer = scopes.variables.n;
         Dwarf_Die *scope = &scopes.chain[depth - 1], child;
         /* The function's own parameters come with what the calling convention knows. */
         if (depth == 1) {
             read_params(dwarf, &found, va, &func);
             for (size_t i = 0; i < func.param_count; i++)
-                if (func.params[i].name[0] && !is_hidden(scopes.variables.at, outer, func.params[i].name))
+                if (func.params[i].name[0] && !is_hidden(scopes.variables.at, outer, func.params[i].name)) {
                     VEC_PUSH(&scopes.variables, func.params[i]);
+                    scopes.variables.at[scopes.variables.n - 1].inline_depth = (unsigned)inlined;
+                }
         }
-        if (!symbol_dw_first(dwarf, scope, &child))
-            continue;
-        do {
+        bool is_inlined = dwarf_tag(scope) == DW_TAG_inlined_subroutine;
+        for (bool more = symbol_dw_first(dwarf, scope, &child); more && scopes.variables.n < SYMBOL_DW_MAX_LOCALS;
+             more = symbol_dw_next(dwarf, &child)) {
             int tag = dwarf_tag(&child);
             struct symbol_variable variable = {0};
             bool is_slot;
             if (tag != DW_TAG_variable && (tag != DW_TAG_formal_parameter || depth == 1))
                 continue;
             read_variable(dwarf, &child, &variable);
+            variable.inline_depth = (unsigned)inlined;
             if (!variable.name[0] || is_hidden(scopes.variables.at, outer, variable.name) ||
                 !symbol_dw_spend(dwarf, scopes.variables.n + 1))
                 continue;
@@ -288,7 +293,8 @@ struct err *symbol_dwarf_locals(struct symbol_dwarf *dwarf, uint64_t va, const s
             if (is_slot && va == found.entry_va)
                 variable.location = (struct symbol_location){.reason = "not yet in its place at the function's entry"};
             VEC_PUSH(&scopes.variables, variable);
-        } while (scopes.variables.n < SYMBOL_DW_MAX_LOCALS && symbol_dw_next(dwarf, &child));
+        }
+        inlined += is_inlined;
     }
     struct symbol_variable *kept = symbol_dw_keep(dwarf, scopes.variables.n, sizeof *kept);
     if (scopes.variables.n)

@@ -280,7 +280,7 @@ static bool peel(Dwarf_Die *die, Dwarf_Die *out)
         default: {
             /* A type unit holds the definition (DWARF 5, 5.7.1). */
             Dwarf_Die next;
-            if (!symbol_dw_own_flag(out, DW_AT_declaration) || !symbol_dw_own_ref(out, DW_AT_signature, &next))
+            if (!symbol_dw_own_ref(out, DW_AT_signature, &next))
                 return true;
             *out = next;
         }

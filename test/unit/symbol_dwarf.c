@@ -99,12 +99,11 @@ static int print_addresses(struct symbol_dwarf *dwarf)
     return 0;
 }
 
-static const char *reg_name(int width, int reg, bool is_short)
+static const char *reg_name(int width, int reg)
 {
     static const char *const names[2][17] = {
         {"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip"},
         {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip"}};
-    (void)is_short;
     return reg >= 0 && reg < 17 ? names[width == 64][reg] : "?";
 }
 
@@ -119,7 +118,7 @@ static int print_cfa(struct symbol_dwarf *dwarf)
         else if (cfa.deref_count)
             printf("%" PRIx64 " exp\n", va);
         else
-            printf("%" PRIx64 " %s%+" PRId64 "\n", va, reg_name(dwarf->width, cfa.reg, false), cfa.offset);
+            printf("%" PRIx64 " %s%+" PRId64 "\n", va, reg_name(dwarf->width, cfa.reg), cfa.offset);
     }
     return 0;
 }
@@ -131,7 +130,7 @@ static void piece_text(int width, const struct symbol_piece *piece, char *out, s
     if (piece->reg == SYMBOL_NO_REG)
         snprintf(out, room, "(%" PRId64 "%s)", piece->offset, piece->is_file_va ? "+$bias" : "");
     else
-        snprintf(out, room, "((long)$%s%+" PRId64 ")", reg_name(width, piece->reg, false), piece->offset);
+        snprintf(out, room, "((long)$%s%+" PRId64 ")", reg_name(width, piece->reg), piece->offset);
     for (unsigned i = 0; i < piece->deref_count; i++) {
         snprintf(inner, sizeof inner, "%s", out);
         snprintf(out, room, "(*(long *)%s%+" PRId64 ")", inner, piece->deref_offset[i]);
@@ -150,9 +149,9 @@ static int print_gdb(struct symbol_dwarf *dwarf, uint64_t va)
         const struct symbol_type *type = symbol_dwarf_resolve(dwarf, variable->type);
         char text[300];
         piece_text(dwarf->width, &variable->location.pieces[0], text, sizeof text);
-        if (!variable->location.piece_count)
+        if (!variable->location.piece_count && !variable->inline_depth)
             printf("echo none %s: %s\\n\n", variable->name, variable->location.reason);
-        else if (variable->location.pieces[0].is_entry || variable->location.piece_count > 1)
+        else if (variable->location.pieces[0].is_entry || variable->location.piece_count > 1 || variable->inline_depth)
             printf("echo skip %s\\n\n", variable->name);
         else if (variable->location.pieces[0].place == SYMBOL_PLACE_MEMORY)
             printf("printf \"%%d %s: memory\\n\", (char *)&%s == (char *)%s\n", variable->name, variable->name, text);
