@@ -86,6 +86,7 @@ struct print_event {
     const struct script_action *action;
     const void *payload; /* the values of action->list, each at a multiple of 8 */
     size_t bytes;
+    size_t part_bytes;                 /* join: the payload is strings that have as much room each. 0: as action->list says */
     uint64_t ns;                       /* when it happened: PRINT_CLOCK_SESSION */
     const char *name;                  /* of the script, and where in it the call is: for errorf and warnf */
     unsigned line, column, end_column; /* end_column 0: unknown */

@@ -343,7 +343,8 @@ static void make_timestamp(struct lowering *emit, const struct script_expr *expr
     store(emit, time, 8, offset);
     emit->depth--;
     store_constant(emit, 0, 4, offset + 8);
-    store_constant(emit, expr->action, 4, offset + 12);
+    /* The number of a record that is never written: its action has the format. */
+    store_constant(emit, add_record(emit, &emit->checked->actions[expr->action], STREAM_RECORD_ACTION, 0), 4, offset + 12);
 }
 
 static void make_address(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
