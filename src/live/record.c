@@ -1,8 +1,10 @@
 /* Records → what the script asked for: printing, clearing maps, ending. */
+#include "live/match.h"
 #include "live/run.h"
 
 #include "stream/stream.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -135,14 +137,23 @@ static void print_one_map(struct live_run *run, const struct script_action *acti
     drain_contents_deinit(&contents);
 }
 
+static uint64_t cat_bytes(const struct live_run *run)
+{
+    const char *text = live_setting(run->script, NULL, "max_cat_bytes", "10240");
+    return run->options->max_cat_bytes ? run->options->max_cat_bytes : strtoull(text, NULL, 0);
+}
+
 static void run_command(struct live_run *run, const struct print_event *event, bool is_file)
 {
     char *text = print_event_text(&run->print, event);
     FILE *in = is_file ? fopen(text, "re") : popen(text, "re");
+    uint64_t left = is_file ? cat_bytes(run) : UINT64_MAX;
+    if (!in)
+        fprintf(run->print.err, "ERROR: %s: %s\n", text, strerror(errno));
     if (in) {
         char buffer[4096];
         size_t n;
-        while ((n = fread(buffer, 1, sizeof buffer, in)) > 0)
+        for (; left && (n = fread(buffer, 1, left < sizeof buffer ? left : sizeof buffer, in)) > 0; left -= n)
             print_output(&run->print, is_file ? PRINT_OUTPUT_CAT : PRINT_OUTPUT_SYSTEM, buffer, n);
         is_file ? fclose(in) : pclose(in);
     }

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,8 +29,12 @@ static const char *find_name(void *cookie, enum print_name what, uint32_t number
     struct live_run *run = cookie;
     const char *name =
         number >= LIVE_OWN_NAMES ? names_text(&run->names, number - LIVE_OWN_NAMES) : names_text(load_session_names(run->session), number);
-    (void)what;
-    return name;
+    if (what != PRINT_NAME_PROBE_TYPE || !name)
+        return name;
+    if (!strcasecmp(name, "begin") || !strcasecmp(name, "end"))
+        return "special";
+    snprintf(run->kind, sizeof run->kind, "%.*s", (int)strcspn(name, ":"), name);
+    return run->kind;
 }
 
 static bool find_symbol(void *cookie, uint64_t va, uint32_t pid, char *text, size_t room)
@@ -266,6 +271,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
         run.print.dialect = options->dialect;
+        run.print.max_strlen = script_max_strlen(script->program);
+        run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
         error = run_session(&run);
         *code = exit_code(&run);

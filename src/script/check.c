@@ -362,6 +362,11 @@ const char *script_config(const struct script_program *program, const char *name
     return NULL;
 }
 
+unsigned script_max_strlen(const struct script_program *program)
+{
+    return program->max_strlen;
+}
+
 char *script_help(const struct script_program *program)
 {
     char *text = memory_text("");
