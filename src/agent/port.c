@@ -95,11 +95,15 @@ static uint32_t current_tid(const struct wire_process *process)
     return tid;
 }
 
-static uint32_t current_cpu(void)
+static uint32_t current_cpu(const struct wire_session *session)
 {
-    uint32_t limit = 0;
-    __asm__("lsl %1,%0" : "+r"(limit) : "r"(0x7b) : "cc");
-    return limit & 0xfff;
+    uintptr_t limit = 0;
+    if (session->has_rdpid) {
+        __asm__ volatile("rdpid %0" : "=r"(limit));
+        return (uint32_t)limit & 0xfff;
+    }
+    __asm__("lsl %1,%0" : "+r"(limit) : "r"((uintptr_t)0x7b) : "cc");
+    return (uint32_t)limit & 0xfff;
 }
 
 static uint32_t random_word(struct wire_process *process)
@@ -147,7 +151,7 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     case WIRE_CTX_PPID:
         return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETPPID, 0, 0, 0, 0);
     case WIRE_CTX_CPU:
-        return current_cpu();
+        return current_cpu((const struct wire_session *)(uintptr_t)fire->session_va);
     case WIRE_CTX_NSECS:
         return now_ns((const struct wire_session *)(uintptr_t)fire->session_va);
     case WIRE_CTX_RAND:
