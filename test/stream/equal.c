@@ -151,8 +151,12 @@ static void one(bool verbose)
         printf("%s\n", error->message);
         fail("a program was refused");
     }
-    for (int i = 0; i < TARGET_BYTES; i++)
-        world_target[i] = chance(4) ? 0 : (uint8_t)(chance(50) ? 'a' + below(3) : any());
+    for (int i = 0; i < TARGET_BYTES; i += 8) { /* letters, here and there a zero or anything */
+        uint64_t word = any();
+        word = word % 5 ? (word & 0x0101010101010101) + 0x6161616161616161 : word;
+        word &= any() % 4 ? UINT64_MAX : ~(0xffull << (any() & 56));
+        memcpy(world_target + i, &word, 8);
+    }
     world_reset(stream, 1u << below(3));
     world_process->pid = chance(50) ? 1234 : 0;
     world_process->quiet = chance(5);

@@ -169,8 +169,10 @@ void world_init(void)
     world_jitted.session = pages(SESSION_BYTES);
     world_target = pages(TARGET_BYTES);
     world_process = pages(sizeof *world_process);
-    *world_process = (struct wire_process){
-        .place_pcs_va = (uintptr_t)place_pcs, .places_va = (uintptr_t)places, .place_count = PLACES, .session_va = (uintptr_t)world_jitted.session};
+    *world_process = (struct wire_process){.place_pcs_va = (uintptr_t)place_pcs,
+                                           .places_va = (uintptr_t)places,
+                                           .place_count = PLACES,
+                                           .session_va = (uintptr_t)world_jitted.session};
     for (uint32_t i = 0; i < PLACES; i++) {
         place_pcs[i] = MODEL == WIRE_LP64 ? 0x7f0012345678 + i * 77 : 0x8049000 + i * 77;
         places[i] = (struct wire_place){.row = i * 3, .func = i ^ 5, .probe = 100 + i};
