@@ -99,11 +99,18 @@ $(eval $(call stream_rules,32))
 
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
-FUZZED_SRC = $(foreach d,base symbol insn insn/x86 stream,$(wildcard src/$(d)/*.c))
+FUZZED_SRC = $(foreach d,base symbol insn insn/x86,$(wildcard src/$(d)/*.c))
 fuzzers: $(FUZZERS)
-$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def src/stream/*.h src/wire/*.h src/wire/*.def)
+$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def)
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
+
+# Streams come from the generator of test/stream, and run in its world.
+FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
+	$(addprefix test/stream/equal_,program.c run.c world.c)
+$(BUILD)/fuzz/stream_%: fuzz/stream_%.c $(FUZZED_STREAM_SRC) $(wildcard src/base/*.h src/stream/*.h src/wire/*.h src/wire/*.def test/stream/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(STD) $(WARN) -I. -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_STREAM_SRC)
 
 check:
 	tool/install-deps.sh --test

@@ -157,7 +157,8 @@ static void one(bool verbose)
         word &= any() % 4 ? UINT64_MAX : ~(0xffull << (any() & 56));
         memcpy(world_target + i, &word, 8);
     }
-    world_reset(stream, 1u << below(3));
+    if (!world_reset(stream, 1u << below(3)))
+        fail("the session is too large");
     world_process->pid = chance(50) ? 1234 : 0;
     world_process->quiet = chance(5);
     world_describe(&process);

@@ -71,8 +71,8 @@ extern _Thread_local uint32_t world_tid;
 extern bool world_live; /* vector registers are the machine's, not equal_in's */
 
 void world_init(void);
-/* Empty maps and rings. */
-void world_reset(const struct wire_stream *stream, uint32_t shards);
+/* Empty maps and rings. False: they need more than SESSION_BYTES. */
+bool world_reset(const struct wire_stream *stream, uint32_t shards);
 void world_describe(struct jit_process *process);
 
 /* ---- running a body ---- */

@@ -100,9 +100,17 @@ const struct wire_stream *world_stream(const struct program *program)
 
 /* ---- session memory ---- */
 
-static void lay_out(struct wire_session *session, const struct wire_stream *stream, uint32_t shards)
+static bool lay_out(struct wire_session *session, const struct wire_stream *stream, uint32_t shards)
 {
     char *memory = (char *)session;
+    uint64_t need = sizeof *session + sizeof(struct wire_state) + sizeof(struct wire_ring) + RING_BYTES + 128 + stream->data_bytes;
+    for (uint32_t i = 0; i < stream->map_count; i++) {
+        const struct wire_map_type *type = &stream_maps(stream)[i];
+        uint64_t node = sizeof(struct wire_node) + type->key_bytes + shards * (type->value_bytes + 64ull);
+        need += sizeof(struct wire_map) + sizeof(struct wire_map_state) + 16 + (type->key_bytes ? type->capacity : 1) * node;
+    }
+    if (need > SESSION_BYTES)
+        return false;
     memset(memory, 0, session->bytes);
     *session = (struct wire_session){.magic = WIRE_SESSION_MAGIC,
                                      .ring_count = 1,
@@ -138,19 +146,15 @@ static void lay_out(struct wire_session *session, const struct wire_stream *stre
         at += map->type.capacity * map->node_bytes;
     }
     session->bytes = at;
-    if (at > SESSION_BYTES) {
-        printf("FAIL the session needs %u bytes\n", at);
-        exit(1);
-    }
+    return true;
 }
 
-void world_reset(const struct wire_stream *stream, uint32_t shards)
+bool world_reset(const struct wire_stream *stream, uint32_t shards)
 {
     struct wire_session *a = world_interpreted.session, *b = world_jitted.session;
     world_interpreted = (struct world){.session = a};
     world_jitted = (struct world){.session = b};
-    lay_out(a, stream, shards);
-    lay_out(b, stream, shards);
+    return lay_out(a, stream, shards) && lay_out(b, stream, shards);
 }
 
 static void *pages(size_t bytes)
