@@ -177,7 +177,8 @@ static void one(bool verbose)
     }
     for (uint32_t i = 0; i < program.count; i++)
         op_seen[program.insn[i].op]++;
-    for (int run = 0; run < (program.spins ? 1 : RUNS); run++) {
+    uint32_t spent = error_seen[WIRE_ERROR_FUEL];
+    for (int run = 0; run < RUNS && spent == error_seen[WIRE_ERROR_FUEL]; run++) { /* to run until the fuel is spent takes long */
         make_machine();
         interpret();
         run_body(&body);

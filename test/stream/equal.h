@@ -42,7 +42,6 @@ struct program {
     struct wire_insn insn[PROGRAM_MAX];
     uint32_t count, frame_bytes, predicate_count;
     uint8_t data[DATA_BYTES];
-    bool spins; /* it may use up its fuel */
 };
 
 extern struct wire_map_type world_maps[MAPS_MAX];

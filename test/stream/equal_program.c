@@ -556,7 +556,6 @@ static void end_loop(void)
         return;
     if (below(3000) == 0) { /* never ends by itself */
         add(WIRE_LOOP)->j = loop->head;
-        program->spins = true;
         add(WIRE_END);
         return;
     }
@@ -640,7 +639,6 @@ void program_make(struct program *program)
 {
     static const uint16_t frames[] = {0, 8, 40, 128, 128, 128, 136, 512, FRAME_MAX};
     memset(program, 0, offsetof(struct program, data));
-    program->spins = false;
     memset(&making, 0, sizeof making);
     making.program = program;
     program->frame_bytes = frames[below(sizeof frames / sizeof *frames)];
