@@ -31,7 +31,6 @@ struct jit_process {
     uint64_t session_va;                /* struct wire_session */
     const struct wire_session *session; /* the same memory, here */
     uint64_t process_va;                /* struct wire_process */
-    int32_t tid_offset;                 /* as in struct wire_process */
     uint64_t op_va;                     /* uint32_t eval_op(struct wire_fire *, const struct wire_insn *) */
     uint64_t error_va;                  /* void (struct wire_fire *): writes the error record */
     uint64_t claim_va;                  /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted */

@@ -151,14 +151,19 @@ static void one(bool verbose)
         printf("%s\n", error->message);
         fail("a program was refused");
     }
-    for (int i = 0; i < TARGET_BYTES; i++)
-        world_target[i] = chance(4) ? 0 : (uint8_t)(chance(50) ? 'a' + below(3) : any());
-    world_reset(stream, 1u << below(3));
+    for (int i = 0; i < TARGET_BYTES; i += 8) { /* letters, here and there a zero or anything */
+        uint64_t word = any();
+        word = word % 5 ? (word & 0x0101010101010101) + 0x6161616161616161 : word;
+        word &= any() % 4 ? UINT64_MAX : ~(0xffull << (any() & 56));
+        memcpy(world_target + i, &word, 8);
+    }
+    if (!world_reset(stream, 1u << below(3)))
+        fail("the session is too large");
     world_process->pid = chance(50) ? 1234 : 0;
     world_process->quiet = chance(5);
     world_describe(&process);
     if (chance(20))
-        process.tid_offset = 0;
+        world_process->tid_offset = 0;
     error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
     if (error)
         fail(error->message);
@@ -172,7 +177,8 @@ static void one(bool verbose)
     }
     for (uint32_t i = 0; i < program.count; i++)
         op_seen[program.insn[i].op]++;
-    for (int run = 0; run < (program.spins ? 1 : RUNS); run++) {
+    uint32_t spent = error_seen[WIRE_ERROR_FUEL];
+    for (int run = 0; run < RUNS && spent == error_seen[WIRE_ERROR_FUEL]; run++) { /* to run until the fuel is spent takes long */
         make_machine();
         interpret();
         run_body(&body);
