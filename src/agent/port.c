@@ -1,6 +1,7 @@
 /* What clauses need of the process they fire in. Called while firing, all of it. */
 #include "stream/port.h"
 #include "agent/call.h"
+#include "stream/softfloat.h"
 
 enum { PAGE = 4096, FUTEX_WAIT_OP = 0, FUTEX_WAKE_OP = 1, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
 
@@ -195,15 +196,30 @@ void port_wake(struct wire_session *session)
     agent_call4(NR_FUTEX, (long)&state->wake, FUTEX_WAKE_OP, 1, 0);
 }
 
-/* JIT code reads these registers itself; nothing else runs clauses here. */
+/* JIT code reads these registers itself. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
 {
     (void)fire, (void)number, (void)bytes;
     return 0;
 }
 
+/* Copies the top of the stack to another register and stores that, then puts the environment (pointers, tags, flags) back. Intel SDM volume
+ * 1, 8.1. */
 uint64_t port_st0(struct wire_fire *fire)
 {
     (void)fire;
-    return 0;
+    struct {
+        uint32_t control, status, tags, pointers[4];
+    } environment;
+    struct {
+        uint64_t significand;
+        uint16_t sign_exponent;
+    } __attribute__((packed)) value = {0, 0};
+    __asm__ volatile("fnstenv %0" : "=m"(environment));
+    uint32_t top = environment.status >> 11 & 7;
+    bool has_value = (environment.tags >> top * 2 & 3) != 3, has_room = (environment.tags >> ((top - 1) & 7) * 2 & 3) == 3;
+    if (has_value && has_room)
+        __asm__ volatile("fld %%st(0)\n fstpt %0" : "=m"(value));
+    __asm__ volatile("fldenv %0" : : "m"(environment));
+    return has_value && has_room ? softfloat_from_x87(value.significand, value.sign_exponent) : SOFTFLOAT_NAN;
 }
