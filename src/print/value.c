@@ -114,8 +114,9 @@ uint64_t value_int(const struct value *value)
         return 0;
     if (value->type->kind != SCRIPT_T_DOUBLE)
         return read_int(value);
+    const double limit = 9223372036854775808.0; /* 2^63 */
     double number = value_double(value);
-    return number > -0x1p63 && number < 0x1p63 ? (uint64_t)(int64_t)number : UINT64_C(1) << 63;
+    return number > -limit && number < limit ? (uint64_t)(int64_t)number : UINT64_C(1) << 63;
 }
 
 bool value_string(const struct value *value, const char **bytes, size_t *n)

@@ -346,6 +346,10 @@ static void check_actions(void)
     TEXT(act(SCRIPT_C_JOIN, NULL, TYPES(&strings), "ls\0\0\0\0\0\0-l\0\0\0\0\0\0\0\0\0\0\0\0\0", 24), "ls -l\n");
     TEXT(act(SCRIPT_C_JOIN, ",", TYPES(&string8, &string8), "ls\0\0\0\0\0\0-l\0\0\0\0\0", 16), "ls,-l\n");
     JSON(act(SCRIPT_C_JOIN, ",", TYPES(&strings), "ls\0\0\0\0\0\0-l\0\0\0\0\0", 16), "{\"type\": \"join\", \"data\": \"ls,-l\"}\n");
+    struct script_action join = {.call = SCRIPT_C_JOIN};
+    TEXT(print_event(&print, &(struct print_event){.action = &join, .payload = "ls\0\0-l\0\0abcd\0\0\0\0no", .bytes = 19, .join_bytes = 4}),
+         "ls -l abcd\n");
+    TEXT(print_event(&print, &(struct print_event){.action = &join, .payload = "ls\0\0-l", .bytes = 6, .join_bytes = 4}), "ls\n");
     TEXT(print_output(&print, PRINT_OUTPUT_CAT, "a\033\n", 3), "a\033\n");
     SHOWN(print_output(&print, PRINT_OUTPUT_CAT, "a\033\n", 3), "a\\x1b\n");
     JSON(print_output(&print, PRINT_OUTPUT_SYSTEM, "a\n", 2), "{\"type\": \"syscall\", \"data\": \"a\\n\"}\n");
