@@ -240,10 +240,8 @@ static void put_int(struct print *print, struct print_text *text, const struct v
         number = type->is_signed ? (uint64_t)((int64_t)number / (int64_t)style->divide) : number / style->divide;
     if (style->json)
         text_json_int(text, number, type->is_signed, print->dialect);
-    else if (type->is_signed)
-        text_format(text, "%lld", (long long)number);
     else
-        text_format(text, "%llu", (unsigned long long)number);
+        text_int(text, number, type->is_signed);
 }
 
 /* 0.17 shows pointers as numbers. So does all JSON. */
