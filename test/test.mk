@@ -99,9 +99,9 @@ $(eval $(call stream_rules,32))
 
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
-FUZZED_SRC = $(foreach d,base script symbol insn insn/x86,$(wildcard src/$(d)/*.c))
+FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print,$(wildcard src/$(d)/*.c))
 fuzzers: $(FUZZERS)
-$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/script/*.h src/script/*.def src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def)
+$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/script/*.h src/script/*.def src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def src/print/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
 

@@ -220,6 +220,15 @@ static void join_value(struct print *print, struct joined *joined, const struct 
         text_bytes(&joined->text, bytes, n);
 }
 
+static void join_slots(struct print *print, struct joined *joined, const struct print_event *event)
+{
+    const struct script_type slot = {.kind = SCRIPT_T_STRING, .bytes = event->join_bytes};
+    for (size_t at = 0; at < event->bytes && event->bytes - at >= event->join_bytes && !joined->is_ended; at += event->join_bytes) {
+        struct value value = {.type = &slot, .at = (const uint8_t *)event->payload + at, .n = event->join_bytes, .encoding = ALONE};
+        join_value(print, joined, &value);
+    }
+}
+
 static void print_joined(struct print *print, const struct print_event *event)
 {
     const struct script_action *action = event->action;
@@ -227,7 +236,9 @@ static void print_joined(struct print *print, const struct print_event *event)
     struct values values;
     struct value value;
     values_init(&values, event);
-    while (values_next(&values, &value) && !joined.is_ended)
+    if (event->join_bytes)
+        join_slots(print, &joined, event);
+    while (!event->join_bytes && !joined.is_ended && values_next(&values, &value))
         join_value(print, &joined, &value);
     if (print->json) {
         write_json(print, "join", &joined.text);
