@@ -137,14 +137,24 @@ static void print_one_map(struct live_run *run, const struct script_action *acti
 
 static void run_command(struct live_run *run, const struct print_event *event, bool is_file)
 {
+    enum { LARGEST = 1 << 20 };
     char *text = print_event_text(&run->print, event);
     FILE *in = is_file ? fopen(text, "re") : popen(text, "re");
     if (in) {
-        char buffer[4096];
-        size_t n;
-        while ((n = fread(buffer, 1, sizeof buffer, in)) > 0)
-            print_output(&run->print, is_file ? PRINT_OUTPUT_CAT : PRINT_OUTPUT_SYSTEM, buffer, n);
+        char *all = NULL, buffer[4096];
+        size_t n, length = 0;
+        while (length < LARGEST && (n = fread(buffer, 1, sizeof buffer, in)) > 0) {
+            char *longer = memory_alloc(length + n);
+            if (length)
+                memcpy(longer, all, length);
+            memcpy(longer + length, buffer, n);
+            free(all);
+            all = longer;
+            length += n;
+        }
         is_file ? fclose(in) : pclose(in);
+        print_output(&run->print, is_file ? PRINT_OUTPUT_CAT : PRINT_OUTPUT_SYSTEM, all, length);
+        free(all);
     }
     free(text);
 }

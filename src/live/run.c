@@ -30,6 +30,12 @@ static const char *find_name(void *cookie, enum print_name what, uint32_t number
     return name;
 }
 
+static const char *find_time_format(void *cookie, uint32_t number)
+{
+    struct live_run *run = cookie;
+    return number < run->script->built.time_format.n ? run->script->built.time_format.at[number] : NULL;
+}
+
 static bool find_symbol(void *cookie, uint64_t va, uint32_t pid, char *text, size_t room)
 {
     struct live_run *run = cookie;
@@ -236,7 +242,7 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, NULL, NULL);
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
-        run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name};
+        run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
         error = run_session(&run);
         *code = exit_code(&run);
     }

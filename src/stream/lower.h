@@ -75,6 +75,7 @@ struct stream_options {
 struct stream_built {
     struct wire_stream *stream; /* owned; stream->bytes of them */
     VEC(struct stream_record) record;
+    VEC(const char *) time_format; /* of strftime(), by the number that a timestamp carries; the program's */
 };
 void stream_built_deinit(struct stream_built *built);
 
