@@ -59,13 +59,17 @@ static enum insn_reason put_jmp(struct emitter *emit, uint64_t to_va)
 
 static void put_fire(struct emitter *emit, const struct load_probe *probe, uint64_t origin_va)
 {
+    static const uint32_t function[] = {[LOAD_CALL_LOAD_EVENT] = WIRE_AGENT_LOAD_EVENT,
+                                        [LOAD_CALL_ACTION] = WIRE_AGENT_ACTION,
+                                        [LOAD_CALL_ENTER] = WIRE_AGENT_ENTER,
+                                        [LOAD_CALL_LEAVE] = WIRE_AGENT_LEAVE};
     const struct load_fire_context *fire = emit->fire;
     uint8_t bytes[FIRE_MAX_BYTES];
     bool counts = probe->action == LOAD_COUNT;
     size_t size = counts
                       ? fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes)
-                      : fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes);
-    note_pc(emit, here(emit), origin_va, counts ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, probe->counter);
+                      : fire_call_emit(fire->mode, fire->agent_va + function[probe->action], fire->shared_va, bytes);
+    note_pc(emit, here(emit), origin_va, counts ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, counts ? probe->counter : function[probe->action]);
     put(emit, bytes, size);
 }
 
