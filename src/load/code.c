@@ -54,6 +54,17 @@ static size_t first_branch_to(const struct load_code *code, uint64_t va)
     return low;
 }
 
+void load_code_forget_targets(struct load_code *code, uint64_t va, uint64_t end_va)
+{
+    for (; va < end_va; va++) {
+        struct load_segment *segment = segment_at(code, va);
+        if (segment)
+            segment->target_bits[(va - segment->va) / 8] &= (uint8_t) ~(1u << (va - segment->va) % 8);
+        for (size_t i = first_branch_to(code, va); i < code->branch_count && code->branch[i].target_va == va; i++)
+            code->branch[i].known = 2;
+    }
+}
+
 bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va)
 {
     const struct load_segment *segment = segment_at(code, va);

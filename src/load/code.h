@@ -33,6 +33,8 @@ void load_code_destroy(struct load_code *code);
 const struct symbol_func *const *load_code_fragments(const struct load_code *code, uint64_t va, size_t *count);
 /* Whether a pointer, a table, a function's start or a rel32 branch from outside [low_va, high_va) leads to `va`. */
 bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va);
+/* The caller knows that nothing jumps to [va, end_va). */
+void load_code_forget_targets(struct load_code *code, uint64_t va, uint64_t end_va);
 /* Whether an instruction of the function around `va` starts there, as far as one can tell. */
 bool load_code_is_boundary(const struct load_code *code, uint64_t va);
 /* Where the alignment padding that begins at `end_va`, the end of a function, ends itself; `end_va` when there is none. */

@@ -74,7 +74,7 @@ static struct load_module *module_at(struct load_process *process, uint64_t va)
     return NULL;
 }
 
-/* The bytes of a restorer that no symbol and no unwind table tells of; 0 when they are something else. */
+/* How long the restorer is, if it is one of those that everybody has; else 0. */
 static size_t restorer_length(const struct load_module *module, uint64_t va)
 {
     static const char *const code[] = {"\x48\xc7\xc0\x0f\0\0\0\x0f\x05", "\xb8\x0f\0\0\0\x0f\x05", "\xb8\xad\0\0\0\xcd\x80",
@@ -88,12 +88,13 @@ static size_t restorer_length(const struct load_module *module, uint64_t va)
     return 0;
 }
 
+/* A function whose name begins so. */
 static bool has_function(const struct load_module *module, const char *name)
 {
     size_t count;
     const struct symbol_func *func = symbol_file_funcs(module->code->file, &count);
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(func[i].name, name))
+        if (!strncmp(func[i].name, name, strlen(name)))
             return true;
     return false;
 }
@@ -111,11 +112,16 @@ static void follow(struct load_process *process, struct load_module *module, uin
     }
     struct load_request request = {.module = module, .probe = {.va = va - module->bias, .action = (uint8_t)action}};
     const struct symbol_func *func = symbol_file_func_at(module->code->file, request.probe.va);
-    if (func)
+    size_t length = action == LOAD_CALL_LEAVE ? restorer_length(module, request.probe.va) : 0;
+    if (length)
+        load_code_forget_targets(module->code, request.probe.va + 1, request.probe.va + length);
+    if (func) {
         load_code_unit(module->code, func, &request.func_va, &request.func_size);
-    else if (action == LOAD_CALL_LEAVE && (request.func_size = restorer_length(module, request.probe.va)) != 0)
-        request.func_va = request.probe.va;
-    else
+    } else {
+        request.func_va = request.probe.va; /* no symbol and no unwind table tells of it */
+        request.func_size = length;
+    }
+    if (!request.func_size)
         return;
     VEC_PUSH(out, request);
     /* Go's handler of SIGURG has goroutines go on at the pc it sees, later and without rt_sigreturn. That must be a place that can be gone
