@@ -345,6 +345,28 @@ static int by_module_and_function(const void *a, const void *b)
     return x->func_va < y->func_va ? -1 : x->func_va > y->func_va;
 }
 
+/* A handler that sees what it would natively is not worth a trap: the controller would have to stay attached. */
+static void refuse_signal_traps(const struct load_function *function, struct replan *plan)
+{
+    size_t kept = 0;
+    for (size_t w = 0; w < plan->windows.n; w++) {
+        const struct load_window *window = &plan->windows.at[w];
+        bool own = window->kind == LOAD_TRAP;
+        for (size_t i = 0; i < function->probe.n && own; i++) {
+            const struct load_probe *probe = &function->probe.at[i];
+            own = probe->va < window->va || probe->va >= window->end_va || probe->action >= LOAD_CALL_ACTION;
+        }
+        for (size_t i = 0; i < plan->wish.n && own; i++)
+            if (plan->wish.at[i].va >= window->va && plan->wish.at[i].va < window->end_va) {
+                plan->wish.at[i].kind = LOAD_REFUSED;
+                plan->wish.at[i].reason = INSN_NO_ROOM;
+            }
+        if (!own)
+            plan->windows.at[kept++] = *window;
+    }
+    plan->windows.n = kept;
+}
+
 struct far_question {
     struct load_process *process;
     const struct target_maps *maps;
@@ -375,6 +397,7 @@ static struct err *plan_all(struct change *change, struct load_request *request,
         struct far_question question = {change->process, &maps, function->module->bias};
         load_windows_add_islands(function->module->code, &function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
                                  &plan[i].windows, is_far_possible, &question);
+        refuse_signal_traps(function, &plan[i]);
     }
     target_maps_deinit(&maps);
     size_t first = 0;

@@ -114,7 +114,7 @@ static void follow(struct load_process *process, struct load_module *module, uin
     const struct symbol_func *func = symbol_file_func_at(module->code->file, request.probe.va);
     size_t length = action == LOAD_CALL_LEAVE ? restorer_length(module, request.probe.va) : 0;
     if (length)
-        load_code_forget_targets(module->code, request.probe.va + 1, request.probe.va + length);
+        load_code_seal(module->code, request.probe.va, request.probe.va + length);
     if (func) {
         load_code_unit(module->code, func, &request.func_va, &request.func_size);
     } else {
@@ -197,32 +197,71 @@ static bool is_call(enum insn_mode mode, const struct insn *insn)
 }
 
 /* The system call that the number loaded at `va` is for, or 0. */
-static uint64_t find_call(const struct load_code *code, uint64_t va, uint64_t func_va, uint64_t func_size)
+static uint64_t find_call(const struct load_flow *flow, uint64_t va, enum insn_mode mode, uint64_t *end_va)
 {
-    struct load_flow flow;
-    load_flow_init(&flow, code, func_va, func_size);
-    long at = load_flow_find(&flow, va);
-    uint64_t call_va = 0;
-    for (long i = at + 1; at >= 0 && i < (long)flow.count && i - at < CALL_NEAR_INSNS && !call_va; i++) {
-        if (is_call(code->mode, &flow.insn[i]))
-            call_va = flow.insn[i].va;
-        else if (flow.insn[i].kind != INSN_PLAIN && flow.insn[i].kind != INSN_NOP)
-            break;
+    long at = load_flow_find(flow, va);
+    for (long i = at + 1; at >= 0 && i < (long)flow->count && i - at < CALL_NEAR_INSNS; i++) {
+        *end_va = flow->insn[i].va + flow->insn[i].length;
+        if (is_call(mode, &flow->insn[i]))
+            return flow->insn[i].va;
+        if (flow->insn[i].kind != INSN_PLAIN && flow->insn[i].kind != INSN_NOP)
+            return 0;
     }
-    load_flow_deinit(&flow);
-    return call_va;
+    return 0;
+}
+
+struct inside {
+    uint64_t va, end_va;
+    bool found;
+};
+
+static void note_inside(void *context, uint64_t from_va, uint64_t target_va)
+{
+    struct inside *inside = context;
+    inside->found |= target_va > inside->va && target_va < inside->end_va && (from_va < inside->va || from_va >= inside->end_va);
+}
+
+/* Code that no symbol and no unwind table tells of: the instructions from the number to the system call, if nothing seems to jump between
+ * them. */
+static bool is_entered_at_start_only(const struct load_code *code, uint64_t va, uint64_t end_va)
+{
+    enum { SHORT_REACH = 130 };
+    size_t available, first = SHORT_REACH;
+    const uint8_t *bytes = NULL;
+    while (first && !(bytes = symbol_file_text(code->file, va - first, &available)))
+        first--;
+    if (!bytes)
+        return false;
+    size_t size = first + (size_t)(end_va - va) + SHORT_REACH;
+    struct inside inside = {va, end_va, false};
+    insn_scan_short_branches(bytes, size < available ? size : available, va - first, code->mode, note_inside, &inside);
+    for (uint64_t at = va + 1; at < end_va; at++)
+        inside.found |= load_code_is_target(code, at, va, end_va);
+    return !inside.found;
 }
 
 static void add_call(struct load_process *process, struct load_module *module, uint64_t va, load_requests *out)
 {
     struct err *error = load_module_open(process, module);
-    const struct symbol_func *func = error ? NULL : symbol_file_func_at(module->code->file, va - module->bias);
-    err_free(error);
-    if (!func)
+    if (error) {
+        err_free(error);
         return;
-    struct load_request request = {.module = module, .probe = {.action = LOAD_CALL_ACTION}};
-    load_code_unit(module->code, func, &request.func_va, &request.func_size);
-    request.probe.va = find_call(module->code, va - module->bias, request.func_va, request.func_size);
+    }
+    const struct load_code *code = module->code;
+    const struct symbol_func *func = symbol_file_func_at(code->file, va - module->bias);
+    struct load_request request = {
+        .module = module, .func_va = va - module->bias, .func_size = CALL_NEAR_BYTES, .probe = {.action = LOAD_CALL_ACTION}};
+    if (func)
+        load_code_unit(code, func, &request.func_va, &request.func_size);
+    struct load_flow flow;
+    uint64_t end_va = 0;
+    load_flow_init(&flow, code, request.func_va, request.func_size);
+    request.probe.va = find_call(&flow, va - module->bias, code->mode, &end_va);
+    load_flow_deinit(&flow);
+    if (!func && request.probe.va && !is_entered_at_start_only(code, request.func_va, end_va))
+        return;
+    if (!func)
+        request.func_size = end_va - request.func_va;
     for (size_t i = 0; i < out->n; i++)
         if (out->at[i].module == module && out->at[i].probe.action == LOAD_CALL_ACTION && out->at[i].probe.va == request.probe.va)
             return;
@@ -241,13 +280,18 @@ static bool has_call_near(const uint8_t *bytes, size_t size, int width)
 
 static void scan(struct load_process *process, struct load_module *module, uint64_t start_va, uint64_t end_va, load_requests *out)
 {
+    enum { PIECE = 4 << 20, OVERLAP = MOV_BYTES + CALL_NEAR_BYTES };
     int width = target_width(process->target);
     const char *mov = width == 64 ? "\xb8\x0d\0\0\0" : "\xb8\xae\0\0\0";
-    uint8_t *bytes = memory_alloc(end_va - start_va);
-    size_t size = target_read_some(process->target, start_va, bytes, end_va - start_va);
-    for (const uint8_t *at = bytes; (at = memmem(at, size - (size_t)(at - bytes), mov, MOV_BYTES)); at++)
-        if (has_call_near(at + MOV_BYTES, size - (size_t)(at - bytes) - MOV_BYTES, width))
-            add_call(process, module, start_va + (uint64_t)(at - bytes), out);
+    uint8_t *bytes = memory_alloc(PIECE + OVERLAP);
+    for (uint64_t va = start_va; va < end_va; va += PIECE) {
+        size_t wanted = end_va - va < PIECE + OVERLAP ? (size_t)(end_va - va) : PIECE + OVERLAP;
+        size_t size = target_read_some(process->target, va, bytes, wanted);
+        const uint8_t *end = bytes + size, *at = bytes;
+        for (; (at = memmem(at, (size_t)(end - at), mov, MOV_BYTES)) && at < bytes + PIECE; at++)
+            if (has_call_near(at + MOV_BYTES, (size_t)(end - at) - MOV_BYTES, width))
+                add_call(process, module, va + (uint64_t)(at - bytes), out);
+    }
     free(bytes);
 }
 

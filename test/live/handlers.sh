@@ -47,7 +47,7 @@ instructions() { # PATH FUNCTION
 everything='*:* *:*:return'
 for width in 64 32; do
     v=$victims/$width
-    for kind in "" -nopie -static -static-pie -musl-static; do
+    for kind in "" -nopie -static -static-pie -musl -musl-static; do
         attempt started 1 "$everything" "$v/v_altstack$kind" -n 300 --pc
     done
     attempt started 4 "$everything" "$v/v_fault_throw" -n 300

@@ -1,7 +1,7 @@
 /* Threads call five functions of different shapes and count what they do.
  *   v_count [-t THREADS] [-n CALLS] [-r ROUNDS] [-w] [--offsets]
- * -w waits before each round and after the last; --offsets prints one instruction inside each function as `f1 +0x12`, whose executions are
- * printed with the totals as `f1+mid N`. */
+ * -w waits before each round and after the last; --offsets prints one instruction inside each function as `f1 +0x12`, whose executions are printed
+ * with the totals as `f1+mid N`. */
 #include "victim.h"
 
 #include <pthread.h>
