@@ -10,11 +10,13 @@ M32 = -m32 -idirafter /usr/include/$(MULTIARCH)
 VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so
 # One source in the ways that programs come: v_count-KIND.
 VARIANT_KINDS = nopie static static-pie stripped musl musl-static
-VARIANTS = $(VARIANT_KINDS:%=v_count-%) v_exceptions-static v_signals-static-pie
+VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_exceptions-static v_signals-static-pie v_fault_throw-static
 FLAGS_nopie = -no-pie -fno-pie
 FLAGS_static = -static -no-pie -fno-pie
 FLAGS_static-pie = -static-pie -fPIE
 FLAGS_stripped = -s
+
+$(foreach w,64 32,$(VICTIMS)/$(w)/v_fault_throw $(VICTIMS)/$(w)/v_fault_throw-static): VICTIM_CFLAGS += -fnon-call-exceptions
 
 victims: $(foreach w,64 32,$(addprefix $(VICTIMS)/$(w)/,$(VICTIM_NAMES) $(VARIANTS)))
 

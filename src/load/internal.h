@@ -62,10 +62,13 @@ struct load_process {
     VEC(uint64_t) far_island;          /* addresses in use */
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
-    VEC(uint32_t) free_sites; /* journal slots */
+    VEC(uint32_t) free_sites;                  /* journal slots */
+    uint64_t index_used;                       /* cells of the index */
+    VEC(uint64_t) followed;                    /* handlers and restorers that were given a probe, or could not be */
+    uint64_t agent_clause_va, agent_clause_end_va; /* code of the agent that clauses call */
+    uint64_t agent_show_va, agent_show_end_va; /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
-    uint64_t agent_va;
     uint64_t session_va, process_va;          /* of a program: struct wire_session and struct wire_process in the process; else 0 */
     uint64_t place_pcs_offset, places_offset; /* in shared memory: uint64_t and struct wire_place by place */
     VEC(struct load_region) body;             /* by clause; va 0: none */
@@ -107,9 +110,18 @@ struct err *load_traps_keep(struct load_process *process);
 /* Takes over the children that the kernel attached us to. */
 void load_traps_adopt(struct load_process *process);
 
+/* signals.c: forgets handlers in code that is no longer mapped. */
+void load_signals_forget(struct load_process *process, uint64_t start_va, uint64_t end_va);
+/* The kernel's code in the process as a module, NULL when it has none. */
+struct load_module *load_vdso(struct load_process *process);
+
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
 void load_journal_remove(struct load_process *process, struct load_site *site);
+
+/* index.c: a journal slot's site becomes known to the agent by its address. False when there is no room. */
+bool load_index_add(struct load_process *process, uint32_t slot);
+void load_index_remove(struct load_process *process, uint32_t slot);
 
 /* move.c: where a thread in our code stands in the program's. */
 struct load_pc_map {

@@ -2,7 +2,8 @@
  *
  * A thread may be stopped in firing code, in a displaced copy, or in a signal handler that interrupted either: then the address of our code
  * stands in a signal frame on a stack. A word on the stack is taken for the pc of such a frame only if the words around it fit a signal
- * context (code segment, flags). */
+ * context (code segment, flags). The agent may have changed such a frame for the handler to see the program's own pc; then the record it
+ * left there says where the thread really stands. */
 #include "load/internal.h"
 
 #include <stdlib.h>
@@ -90,6 +91,8 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
     regs->from = entry;
     if (entry->kind == WIRE_PC_FIRE)
         return move_out_of_fire(target, entry, regs);
+    if (entry->kind == WIRE_PC_CLAUSE && (entry->va != regs->pc || (entry > map->pc && entry[-1].origin_va == entry->origin_va)))
+        return LOAD_MOVE_LATER; /* what has fired must not fire again */
     if (entry->va != regs->pc)
         return entry->kind == WIRE_PC_CALL ? LOAD_MOVE_LATER : LOAD_MOVED_NOT;
     regs->pc = entry->origin_va;
@@ -101,10 +104,10 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
 
 /* Positions of the registers in a signal context, in words relative to its pc. */
 struct context_layout {
-    int word_bytes, ax, cx, dx, sp, flags, code_segment, code_segment_value;
+    int word_bytes, ax, cx, dx, sp, flags, code_segment, code_segment_value, record;
 };
-static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33};
-static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23};
+static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8};
+static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4};
 enum { CONTEXT_BEFORE = 7, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
 
 struct visitor {
@@ -129,9 +132,38 @@ static void set_word(uint8_t *bytes, const struct context_layout *layout, long i
     memcpy(bytes + index * layout->word_bytes, &word, (size_t)layout->word_bytes);
 }
 
-static struct err *visit_frame(struct visitor *visitor, const struct context_layout *layout, uint8_t *bytes, long index, uint64_t va)
+static uint64_t record_check(const struct context_layout *layout, uint64_t record_va, uint64_t resume_va, uint64_t pc_va)
 {
-    struct load_move_regs regs = {.pc = word_at(bytes, layout, index),
+    uint64_t check = WIRE_RECORD_MAGIC ^ resume_va ^ pc_va ^ record_va;
+    return layout->word_bytes == 8 ? check : (uint32_t)check;
+}
+
+/* Where the thread whose frame has its pc at word `index`, address `va`, is to go on. */
+static uint64_t real_pc(const struct context_layout *layout, const uint8_t *bytes, long index, long words, uint64_t va)
+{
+    uint64_t pc = word_at(bytes, layout, index);
+    if (index + layout->record + 2 > words)
+        return pc;
+    uint64_t resume_va = word_at(bytes, layout, index + layout->record), check = word_at(bytes, layout, index + layout->record + 1);
+    uint64_t record_va = va + (uint64_t)(layout->record * layout->word_bytes);
+    return resume_va && check == record_check(layout, record_va, resume_va, pc) ? resume_va : pc;
+}
+
+/* A frame that shows `pc` goes on at `resume_va`, or at `pc` itself. */
+static struct err *write_record(struct visitor *visitor, const struct context_layout *layout, uint64_t va, uint64_t pc, uint64_t resume_va)
+{
+    uint8_t bytes[16];
+    uint64_t record_va = va + (uint64_t)(layout->record * layout->word_bytes);
+    set_word(bytes, layout, 0, resume_va == pc ? 0 : resume_va);
+    set_word(bytes, layout, 1, record_check(layout, record_va, resume_va, pc));
+    return target_write(visitor->target, record_va, bytes, 2 * (size_t)layout->word_bytes);
+}
+
+static struct err *visit_frame(struct visitor *visitor, const struct context_layout *layout, uint8_t *bytes, long index, uint64_t va,
+                               uint64_t pc)
+{
+    uint64_t shown = word_at(bytes, layout, index);
+    struct load_move_regs regs = {.pc = pc,
                                   .fire = {.ax = word_at(bytes, layout, index + layout->ax),
                                            .cx = word_at(bytes, layout, index + layout->cx),
                                            .dx = word_at(bytes, layout, index + layout->dx),
@@ -139,6 +171,8 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
                                            .flags = word_at(bytes, layout, index + layout->flags)}};
     if (!visitor->visit(visitor->context, NULL, &regs))
         return NULL;
+    if (pc != shown)
+        return write_record(visitor, layout, va, shown, regs.pc);
     set_word(bytes, layout, index, regs.pc);
     set_word(bytes, layout, index + layout->ax, regs.fire.ax);
     set_word(bytes, layout, index + layout->cx, regs.fire.cx);
@@ -184,8 +218,9 @@ static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buf
             continue;
         /* Whatever it interrupted, its stack may hold more frames. */
         note_stack(visitor, word_at(buffer, layout, i + layout->sp));
-        if (visitor->is_ours(visitor->context, word_at(buffer, layout, i)))
-            ERR_TRY(visit_frame(visitor, layout, buffer, i, start_va + (uint64_t)i * word_bytes));
+        uint64_t va = start_va + (uint64_t)i * word_bytes, pc = real_pc(layout, buffer, i, words, va);
+        if (visitor->is_ours(visitor->context, pc))
+            ERR_TRY(visit_frame(visitor, layout, buffer, i, va, pc));
     }
     return NULL;
 }

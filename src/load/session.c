@@ -130,8 +130,6 @@ static uint32_t row_of(struct load_session *session, const struct load_module *m
 
 /* ---- placing ---- */
 
-typedef VEC(struct load_request) requests;
-
 static bool is_meant(const struct spec *spec, struct load_process *process, const struct load_module *module)
 {
     if (spec->pid && spec->pid != target_pid(load_process_target(process)))
@@ -173,7 +171,7 @@ static void raise_semaphore(struct member *member, const struct load_module *mod
 
 static struct err *add_clause(struct load_session *session, struct member *member, struct load_module *module,
                               const struct load_resolved *resolved, const struct load_trace_point *point, uint32_t row, size_t spec,
-                              requests *out)
+                              load_requests *out)
 {
     struct wire_place meaning = {.row = row,
                                  .func = names_number(&session->names, session->row.at[row].function),
@@ -194,7 +192,7 @@ static struct err *add_clause(struct load_session *session, struct member *membe
 }
 
 static struct err *add_trace_point(struct load_session *session, struct member *member, struct load_module *module,
-                                   const struct load_resolved *resolved, size_t index, size_t spec, requests *out)
+                                   const struct load_resolved *resolved, size_t index, size_t spec, load_requests *out)
 {
     const struct load_trace_point *point = &resolved->point.at[index];
     uint32_t row = row_of(session, module, point), counter;
@@ -238,7 +236,7 @@ static void note_mapped(struct load_session *session, const struct member *membe
                                                module->bias, memory_text(module->path), module->code});
 }
 
-static struct err *resolve_module(struct load_session *session, struct member *member, struct load_module *module, requests *out)
+static struct err *resolve_module(struct load_session *session, struct member *member, struct load_module *module, load_requests *out)
 {
     module->resolved = true;
     member->modules_resolved++;
@@ -274,7 +272,7 @@ static int by_counter(const void *a, const void *b)
     return x->counter < y->counter ? -1 : x->counter > y->counter;
 }
 
-static void note_results(struct load_session *session, const struct member *member, const requests *done)
+static void note_results(struct load_session *session, const struct member *member, const load_requests *done)
 {
     VEC(struct row_counter) sorted = {0};
     for (size_t i = 0; i < member->counter.n; i++)
@@ -283,8 +281,9 @@ static void note_results(struct load_session *session, const struct member *memb
         qsort(sorted.at, sorted.n, sizeof *sorted.at, by_counter);
     for (size_t i = 0; i < done->n; i++) {
         struct row_counter key = {0, done->at[i].probe.counter};
-        const struct row_counter *found =
-            done->at[i].probe.action != LOAD_CALL_AGENT && sorted.n ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter) : NULL;
+        const struct row_counter *found = (done->at[i].probe.action == LOAD_COUNT || done->at[i].probe.action == LOAD_CLAUSE) && sorted.n
+                                              ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter)
+                                              : NULL;
         if (!found)
             continue;
         struct load_row *row = &session->row.at[found->row];
@@ -297,16 +296,41 @@ static void note_results(struct load_session *session, const struct member *memb
     VEC_FREE(&sorted);
 }
 
+static struct err *change(struct load_session *session, struct member *member, load_requests *list)
+{
+    struct load_process *process = member->process;
+    if (list->n)
+        ERR_TRY(load_process_change(process, list->at, list->n));
+    if (list->n && load_process_pause_ns(process) > session->pause_ns)
+        session->pause_ns = load_process_pause_ns(process);
+    load_process_signals_done(process, list);
+    note_results(session, member, list);
+    return NULL;
+}
+
+/* Handlers that were installed between the look for them and the probes that would have told of them. */
+static struct err *find_late_handlers(struct load_session *session, struct member *member)
+{
+    load_requests list = {0};
+    struct err *error = load_process_find_handlers(member->process);
+    if (!error)
+        error = load_process_signal_requests(member->process, &list);
+    if (!error)
+        error = change(session, member, &list);
+    VEC_FREE(&list);
+    return error;
+}
+
 /* Probes what is new in the process. With `first`, also hooks the loader. */
 static struct err *sync_process(struct load_session *session, struct member *member, bool first)
 {
     struct load_process *process = member->process;
     ERR_TRY(load_process_refresh(process));
-    requests list = {0};
+    load_requests list = {0};
     struct load_request loader;
     if (first && load_process_loader_request(process, &loader))
         VEC_PUSH(&list, loader);
-    struct err *error = NULL;
+    struct err *error = first ? load_process_find_handlers(process) : NULL;
     for (size_t i = 0; i < load_process_module_count(process) && !error; i++) {
         struct load_module *module = load_process_module(process, i);
         size_t before = list.n;
@@ -315,17 +339,14 @@ static struct err *sync_process(struct load_session *session, struct member *mem
         if (session->progress && list.n != before)
             session->progress(session->progress_context, module->path, list.n - before, list.n);
     }
-    if (!error && list.n) {
-        error = load_process_change(process, list.at, list.n);
-        if (load_process_pause_ns(process) > session->pause_ns)
-            session->pause_ns = load_process_pause_ns(process);
-    }
     if (!error)
-        note_results(session, member, &list);
+        error = load_process_signal_requests(process, &list);
+    if (!error)
+        error = change(session, member, &list);
     if (!error)
         error = load_process_find_tid(process);
     VEC_FREE(&list);
-    return error;
+    return !error && first ? find_late_handlers(session, member) : error;
 }
 
 /* ---- watching ---- */

@@ -43,8 +43,8 @@ static struct err *install_handler(struct load_process *process)
     struct wire_shared *shared = process->shared;
     if (!process->trap.n || shared->trap_handler_va)
         return NULL;
-    shared->trap_handler_va = process->agent_va + WIRE_AGENT_TRAP;
-    return target_set_trap_handler(process->target, shared->trap_handler_va, process->agent_va + WIRE_AGENT_RESTORER);
+    shared->trap_handler_va = process->fire.agent_va + WIRE_AGENT_TRAP;
+    return target_set_trap_handler(process->target, shared->trap_handler_va, process->fire.agent_va + WIRE_AGENT_RESTORER);
 }
 
 static void adopt_children(struct load_process *process, struct target *target)

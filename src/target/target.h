@@ -110,6 +110,12 @@ void target_serve(struct target *target);
 /* Makes `handler_va` the process's action for SIGTRAP if it has none, and takes it back if it is still there. */
 struct err *target_set_trap_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va);
 struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va);
+/* What the process does when a signal comes that it catches; all 0 for those that it does not. */
+enum { TARGET_SIGNALS = 64 };
+struct target_action {
+    uint64_t handler_va, flags, restorer_va; /* flags are SA_... of the kernel */
+};
+struct err *target_read_actions(struct target *target, struct target_action out[TARGET_SIGNALS]);
 /* Takes what the kernel has to say about any traced thread: its id and status, or 0 when there is nothing. */
 pid_t target_next_stop(int *status);
 /* False when the thread is not one of the target's. */
