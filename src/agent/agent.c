@@ -30,7 +30,7 @@ enum { CONTEXT_PC_OFFSET = 168, SAVED_ACTION = SAVED_SI };
 enum { CONTEXT_PC_OFFSET = 76, SAVED_ACTION = SAVED_CX };
 #endif
 
-static long call(long number, const void *a, long b, const void *c, const void *d)
+static inline __attribute__((always_inline)) long call(long number, const void *a, long b, const void *c, const void *d)
 {
     return agent_call4(number, (long)a, b, (long)c, (long)d);
 }

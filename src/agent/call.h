@@ -19,7 +19,7 @@ enum {
     NR_CLOCK_GETTIME = 228,
     NR_PROCESS_VM_READV = 310,
 };
-static inline long agent_call6(long number, long a, long b, long c, long d, long e, long f)
+static inline __attribute__((always_inline)) long agent_call6(long number, long a, long b, long c, long d, long e, long f)
 {
     long result;
     register long r10 __asm__("r10") = d;
@@ -28,7 +28,7 @@ static inline long agent_call6(long number, long a, long b, long c, long d, long
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
     return result;
 }
-static inline long agent_call4(long number, long a, long b, long c, long d)
+static inline __attribute__((always_inline)) long agent_call4(long number, long a, long b, long c, long d)
 {
     return agent_call6(number, a, b, c, d, 0, 0);
 }
@@ -47,7 +47,7 @@ enum {
     NR_CLOCK_GETTIME = 265,
     NR_PROCESS_VM_READV = 347,
 };
-static inline long agent_call6(long number, long a, long b, long c, long d, long e, long f)
+static inline __attribute__((always_inline)) long agent_call6(long number, long a, long b, long c, long d, long e, long f)
 {
     long result;
     /* All registers are arguments: the sixth goes through the stack. */
@@ -63,7 +63,7 @@ static inline long agent_call6(long number, long a, long b, long c, long d, long
     return result;
 }
 /* Leaves the base pointer alone, as code that is called with a block must. */
-static inline long agent_call4(long number, long a, long b, long c, long d)
+static inline __attribute__((always_inline)) long agent_call4(long number, long a, long b, long c, long d)
 {
     long result;
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d) : "memory");
