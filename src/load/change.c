@@ -588,13 +588,24 @@ static void take_hits_back(const struct lookup *lookup, const struct load_site *
     }
 }
 
+/* Whether the handler of this frame returns to a restorer that has its probe, which will send the thread to the copy. */
+static bool returns_through_us(const struct wire_shared *shared, const struct load_move_regs *regs)
+{
+    for (int i = 0; i < WIRE_RESTORER_ROOM; i++) {
+        const struct wire_restorer *restorer = &shared->restorer[i];
+        if (restorer->va && restorer->va == (restorer->is_info ? regs->restorer_va : regs->old_restorer_va))
+            return true;
+    }
+    return false;
+}
+
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
 {
     struct lookup *lookup = context;
     struct change *change = lookup->change;
     struct load_move_regs moved = *regs;
     bool out = in_removed(lookup, regs->pc);
-    if (in_agent(lookup, regs->pc) || in_clause(lookup, regs->pc)) {
+    if (regs->must_stay || in_agent(lookup, regs->pc) || in_clause(lookup, regs->pc)) {
         change->not_now++;
         return false;
     }
@@ -615,6 +626,7 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
             return false;
         }
         moved.pc = copy_va;
+        moved.shows_pc = !thread && !out && returns_through_us(change->process->shared, regs);
     }
     if (!out && !site)
         return false;
@@ -756,8 +768,10 @@ struct err *load_process_change(struct load_process *process, struct load_reques
 {
     struct change change = {.process = process};
     struct err *error = plan_all(&change, request, count);
-    if (!error)
+    if (!error) {
+        load_signals_activate(process, request, count);
         error = apply(&change);
+    }
     if (!error)
         finish(&change);
     for (size_t i = 0; i < change.page.n; i++)

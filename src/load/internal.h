@@ -112,6 +112,8 @@ void load_traps_adopt(struct load_process *process);
 
 /* signals.c: forgets handlers in code that is no longer mapped. */
 void load_signals_forget(struct load_process *process, uint64_t start_va, uint64_t end_va);
+/* Restorers among the requests whose probes are about to be there, in the same stop as those of the handlers that return to them. */
+void load_signals_activate(struct load_process *process, const struct load_request *request, size_t count);
 /* The kernel's code in the process as a module, NULL when it has none. */
 struct load_module *load_vdso(struct load_process *process);
 
@@ -136,6 +138,10 @@ enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
 struct load_move_regs {
     uint64_t pc;
     struct fire_regs fire;
+    bool must_stay; /* set for a thread that can not be moved now */
+    /* Of a signal frame: what the handler returns to, if it has SA_SIGINFO and if it has not (32 bit only); 0: not known. */
+    uint64_t restorer_va, old_restorer_va;
+    bool shows_pc; /* set by a visitor that has changed the pc only: the frame goes on showing the one before, with a record of the new */
     /* Set by load_move_out(): */
     const struct wire_pc *from; /* the entry that the thread was moved by */
     bool counted;               /* it was in firing code that had done its work */
@@ -143,6 +149,8 @@ struct load_move_regs {
 /* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now.
  */
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);
+/* Whether it would not say LOAD_MOVE_LATER or LOAD_MOVED_NOT, as far as one can tell from the pc. */
+bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc);
 /* Calls `visit` with the registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A
  * visitor that changes the registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
 typedef bool load_is_ours_fn(void *context, uint64_t pc);

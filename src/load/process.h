@@ -80,10 +80,10 @@ typedef VEC(struct load_request) load_requests;
 
 /* What signal handlers see of the interrupted pc (signals.c). The first finds the handlers that the process has now. The second adds what
  * makes the process tell of handlers that it installs, and what has the agent called where handlers that were found or told of begin and
- * return; the third is called with all requests that a change has done. */
+ * return; the third is called when a change has done that. */
 struct err *load_process_find_handlers(struct load_process *process);
 struct err *load_process_signal_requests(struct load_process *process, load_requests *out);
-void load_process_signals_done(struct load_process *process, const load_requests *done);
+void load_process_signals_done(struct load_process *process);
 
 /* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, as it does of
  * handlers, and the thread waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */

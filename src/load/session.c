@@ -303,21 +303,26 @@ static struct err *change(struct load_session *session, struct member *member, l
         ERR_TRY(load_process_change(process, list->at, list->n));
     if (list->n && load_process_pause_ns(process) > session->pause_ns)
         session->pause_ns = load_process_pause_ns(process);
-    load_process_signals_done(process, list);
+    load_process_signals_done(process);
     note_results(session, member, list);
     return NULL;
 }
 
-/* Handlers that were installed between the look for them and the probes that would have told of them. */
-static struct err *find_late_handlers(struct load_session *session, struct member *member)
+/* Handlers come before what they could interrupt. With `first`, those that the process has are looked for twice: before and after the
+ * probes that tell of new ones. */
+static struct err *sync_handlers(struct load_session *session, struct member *member, bool first)
 {
-    load_requests list = {0};
-    struct err *error = load_process_find_handlers(member->process);
-    if (!error)
-        error = load_process_signal_requests(member->process, &list);
-    if (!error)
-        error = change(session, member, &list);
-    VEC_FREE(&list);
+    struct err *error = NULL;
+    for (int round = 0; round <= first && !error; round++) {
+        load_requests list = {0};
+        if (first)
+            error = load_process_find_handlers(member->process);
+        if (!error)
+            error = load_process_signal_requests(member->process, &list);
+        if (!error)
+            error = change(session, member, &list);
+        VEC_FREE(&list);
+    }
     return error;
 }
 
@@ -326,11 +331,12 @@ static struct err *sync_process(struct load_session *session, struct member *mem
 {
     struct load_process *process = member->process;
     ERR_TRY(load_process_refresh(process));
+    ERR_TRY(sync_handlers(session, member, first));
     load_requests list = {0};
     struct load_request loader;
     if (first && load_process_loader_request(process, &loader))
         VEC_PUSH(&list, loader);
-    struct err *error = first ? load_process_find_handlers(process) : NULL;
+    struct err *error = NULL;
     for (size_t i = 0; i < load_process_module_count(process) && !error; i++) {
         struct load_module *module = load_process_module(process, i);
         size_t before = list.n;
@@ -340,13 +346,11 @@ static struct err *sync_process(struct load_session *session, struct member *mem
             session->progress(session->progress_context, module->path, list.n - before, list.n);
     }
     if (!error)
-        error = load_process_signal_requests(process, &list);
-    if (!error)
         error = change(session, member, &list);
     if (!error)
         error = load_process_find_tid(process);
     VEC_FREE(&list);
-    return !error && first ? find_late_handlers(session, member) : error;
+    return error;
 }
 
 /* ---- watching ---- */

@@ -177,11 +177,15 @@ static void activate(struct load_process *process, uint64_t va)
         }
 }
 
-void load_process_signals_done(struct load_process *process, const load_requests *done)
+void load_signals_activate(struct load_process *process, const struct load_request *request, size_t count)
 {
-    for (size_t i = 0; i < done->n; i++)
-        if (done->at[i].probe.action == LOAD_CALL_LEAVE && done->at[i].kind != LOAD_REFUSED)
-            activate(process, done->at[i].probe.va + done->at[i].module->bias);
+    for (size_t i = 0; i < count; i++)
+        if (request[i].probe.action == LOAD_CALL_LEAVE && !request[i].remove && request[i].kind != LOAD_REFUSED)
+            activate(process, request[i].probe.va + request[i].module->bias);
+}
+
+void load_process_signals_done(struct load_process *process)
+{
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++)
         if (process->shared->handler[i].state == WIRE_HANDLER_TAKEN)
             __atomic_store_n(&process->shared->handler[i].state, WIRE_HANDLER_KNOWN, __ATOMIC_RELEASE);

@@ -52,3 +52,22 @@ struct err *target_read_actions(struct target *target, struct target_action out[
         err_free(resume);
     return error ? error : resume;
 }
+
+void target_thread_move_fault(struct target_thread *thread, uint64_t from_va, uint64_t to_va)
+{
+    siginfo_t info;
+    int signal = thread->signal;
+    if ((signal != SIGILL && signal != SIGTRAP && signal != SIGFPE && signal != SIGSYS) ||
+        ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info) || info.si_code <= 0 || info.si_code == SI_KERNEL ||
+        (uint64_t)(uintptr_t)info.si_addr != from_va)
+        return;
+    info.si_addr = (void *)(uintptr_t)to_va;
+    ptrace(PTRACE_SETSIGINFO, thread->tid, 0, &info);
+}
+
+bool target_thread_has_fault(const struct target *target, const struct target_thread *thread)
+{
+    const uint64_t faults = 1ull << (SIGILL - 1) | 1ull << (SIGTRAP - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGSYS - 1);
+    char value[32];
+    return target_status_field(target->pid, thread->tid, "SigPnd", value, sizeof value) && strtoull(value, NULL, 16) & faults;
+}

@@ -87,6 +87,11 @@ uint64_t target_auxv(struct target *target, unsigned type);
  * forbids. */
 bool target_thread_restart_here(struct target *target, struct target_thread *thread);
 
+/* The pc of a stopped thread changes: if it is about to be told of a fault there, the fault is at the new pc, too. */
+void target_thread_move_fault(struct target_thread *thread, uint64_t from_va, uint64_t to_va);
+/* Whether the thread is yet to be told of a fault that it had before it stopped; what it will be told can not be changed. */
+bool target_thread_has_fault(const struct target *target, const struct target_thread *thread);
+
 /* Stops every thread, or (of a target that is not kept) only one that can make remote calls. Already stopped threads stay so. */
 struct err *target_stop(struct target *target);
 struct err *target_stop_one(struct target *target);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What signal handlers see of the interrupted pc and registers is what they see natively: handlers of faults and of timers that interrupt each
-# other, with and without SA_SIGINFO, installed before we attach, after, and again; handlers that throw, go on behind the fault, or have it
+# other, with and without SA_SIGINFO, installed before we attach, after, and again, with probes that come and go; handlers that throw, go on behind the fault, or have it
 # repeated; Go's and Java's own. Every entry and return is probed, and the counts are the victims' own. (S2.2)
 # timeout: 420
 . "$(dirname "$0")/lib.sh"
@@ -39,6 +39,21 @@ attached() { # VICTIM ARG...
     end_victim
 }
 
+# Probes come and go under the handlers.
+cycles() { # VICTIM
+    start_victim "$1" -n 100000000
+    for _ in $(seq "$(scale 8 100)"); do
+        run_probity count -p "$victim_pid" -d 0.2 'v_handlers:*' 'v_handlers:*:return' >/dev/null 2>"$work/err" ||
+            fail "cycles ${1#"$victims"/}: $(tail -n 1 "$work/err" "$victim_err")"
+    done
+    alive "$victim_pid" || fail "cycles ${1#"$victims"/}: $(tail -n 1 "$victim_err")"
+    text_is_the_files "$victim_pid"
+    kill -KILL "$victim_pid"
+    exec {victim_in}>&-
+    wait "$victim_pid" || true
+    echo "cycles ${1#"$victims"/}: as it was"
+}
+
 # Every instruction of a function whose state is known at each.
 instructions() { # PATH FUNCTION
     objdump -d --no-show-raw-insn --disassemble="$2" "$1" | sed -nE "s|^ +([0-9a-f]+):.*|$1:0x\1|p" | tr '\n' ' '
@@ -56,6 +71,7 @@ for width in 64 32; do
     attempt started 5 "$v/v_handlers:* $(instructions "$v/v_handlers" steps)" "$v/v_handlers" -n 3000
     attached "$v/v_handlers" -w -n 3000
     attached "$v/v_handlers" -w --late -n 3000
+    cycles "$v/v_handlers"
 done
 
 missing=
