@@ -65,7 +65,7 @@ $(VICTIMS)/musl32.specs:
 
 # test/unit/FOLDER_NAME.c is one program; a test of several files is all of test/insn/state_*.c.
 UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal \
-	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal softfloat))
+	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal ops softfloat cost))
 unit-tests: $(UNIT_TESTS)
 $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
