@@ -273,6 +273,9 @@ static void check_flow(void)
     CODE("register b not written", "register is read before", SET(0), {.op = WIRE_ADD, .b = 1});
     CODE("frame not written", "frame is read before", {.op = WIRE_FLD, .k = 1});
     CODE("frame written in part", "frame is read before", SET(0), {.op = WIRE_FST, .k = 4}, {.op = WIRE_FLD, .k = 8});
+    CODE("frame written in its later part", "frame is read before", SET(0), {.op = WIRE_FST, .k = 4, .j = 4}, {.op = WIRE_FLD, .k = 8});
+    CODE("frame written behind", "frame is read before", SET(0), KEY(32), {.op = WIRE_FLD, .k = 8, .j = 24});
+    CODE("frame written before", "frame is read before", SET(0), KEY(16), {.op = WIRE_FLD, .k = 8, .j = 24});
     CODE("frame written across words", NULL, {.op = WIRE_FZERO, .i = 8, .j = 60}, {.op = WIRE_FLD, .k = 8, .j = 60});
     CODE("frame not written across words", "frame is read before", {.op = WIRE_FZERO, .i = 8, .j = 60}, {.op = WIRE_FLD, .k = 8, .j = 61});
     CODE("key not written", "frame is read before", {.op = WIRE_MGET});
