@@ -34,8 +34,9 @@ struct jit_process {
     int32_t tid_offset;                 /* as in struct wire_process */
     uint64_t op_va;                     /* uint32_t eval_op(struct wire_fire *, const struct wire_insn *) */
     uint64_t error_va;                  /* void (struct wire_fire *): writes the error record */
-    uint64_t claim_va;                  /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted */
-    uint64_t release_va;                /* void (struct wire_fire *, uint64_t frame_va) */
+    uint64_t
+        claim_va; /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted: the body then ends */
+    uint64_t release_va; /* void (struct wire_fire *, uint64_t frame_va) */
 };
 
 struct jit_body {

@@ -156,7 +156,7 @@ static void check_tables(void)
     TABLE("map table outside", "map table", stream()->map_count = UINT32_MAX);
     TABLE("record table outside", "record table", stream()->record_count = 1 << 20);
     TABLE("32-bit code outside", "code region", stream()->code_count[0] = 1 << 28);
-    TABLE("64-bit code outside", "code region", stream()->code_offset[1] = 1 << 31);
+    TABLE("64-bit code outside", "code region", stream()->code_offset[1] = 1u << 31);
     TABLE("sources outside", "source positions", stream()->source_offset = stream()->bytes);
     TABLE("data outside", "data", stream()->data_bytes = 1 << 30);
     TABLE("name of a trace point", "name", ((struct wire_point *)(draft.bytes + draft.header.point_offset))->name_offset = DATA);
