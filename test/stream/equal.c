@@ -236,16 +236,6 @@ static void check_clock(void)
     jit_body_deinit(&body);
 }
 
-static void *pages(size_t bytes, int protection)
-{
-    void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        perror("mmap");
-        exit(1);
-    }
-    return memory;
-}
-
 /* The processor's number must not change between the two runs. */
 static void stay_on_processor(void)
 {
@@ -277,8 +267,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     start_seed = seed;
     stay_on_processor();
-    stack = pages(STACK_BYTES, PROT_READ | PROT_WRITE);
-    code = pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    stack = world_pages(STACK_BYTES, PROT_READ | PROT_WRITE);
+    code = world_pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
     /* What is above the middle can not be read: arguments that would lie there are 0. */
     if (mprotect(stack + STACK_BYTES / 2, STACK_BYTES / 2, PROT_NONE))
         perror("mprotect");
