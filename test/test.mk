@@ -67,7 +67,8 @@ $(VICTIMS)/musl32.specs:
 
 # test/unit/FOLDER_NAME.c is one program; a test of several files is all of test/insn/state_*.c.
 UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal \
-	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal softfloat))
+	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal ops softfloat cost) \
+	$(AGENT_SRC:%.c=$(BUILD)/test/stream/$(w)/obj/agent/%.o))
 unit-tests: $(UNIT_TESTS)
 $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
@@ -85,7 +86,7 @@ EQUAL_HOST_SRC = $(wildcard src/base/*.c src/jit/*.c) $(addprefix src/stream/,ve
 define stream_rules
 $(BUILD)/test/stream/$(1)/obj/agent/%.o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(M$(1)) -I. $$(filter-out -ffreestanding -fPIE,$$(AGENT_CFLAGS)) -fno-pie -c -o $$@ $$<
+	$$(CC) $$(M$(1)) -I. $$(AGENT_CFLAGS) -c -o $$@ $$<
 $(BUILD)/test/stream/$(1)/obj/host/%.o: %.c
 	@mkdir -p $$(@D)
 	$$(CC) $$(M$(1)) -I. $$(filter-out -fsanitize% -fno-sanitize%,$$(HOST_CFLAGS)) -fno-pie -msse2 -mfpmath=sse -c -o $$@ $$<

@@ -82,11 +82,10 @@ static uint64_t divide(uint64_t a, uint64_t b, uint64_t *rest)
         *rest = (uint32_t)a % (uint32_t)b;
         return (uint32_t)a / (uint32_t)b;
     }
-    for (int bit = 63; bit >= 0; bit--) {
-        bool carry = left >> 63;
+    for (int bit = 63; bit >= 0; bit--) { /* what is left is at most a >> bit: no bit gets lost */
         left = left << 1 | (a >> bit & 1);
         quotient <<= 1;
-        if (carry || left >= b) {
+        if (left >= b) {
             left -= b;
             quotient |= 1;
         }

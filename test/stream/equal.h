@@ -70,6 +70,7 @@ extern _Thread_local uint32_t world_tid;
 extern bool world_live; /* vector registers are the machine's, not equal_in's */
 
 void world_init(void);
+void *world_pages(size_t bytes, int protection);
 /* Empty maps and rings. False: they need more than SESSION_BYTES. */
 bool world_reset(const struct wire_stream *stream, uint32_t shards);
 void world_describe(struct jit_process *process);

@@ -157,22 +157,25 @@ bool world_reset(const struct wire_stream *stream, uint32_t shards)
     return lay_out(a, stream, shards) && lay_out(b, stream, shards);
 }
 
-static void *pages(size_t bytes)
+void *world_pages(size_t bytes, int protection)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* The same each time, so that a seed gives the same run again. */
+    static uintptr_t next = (uintptr_t)(MODEL == WIRE_LP64 ? 0x7e0000000000 : 0x20000000);
+    void *memory = mmap((void *)next, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         perror("mmap");
         exit(1);
     }
+    next += 1 << 24;
     return memory;
 }
 
 void world_init(void)
 {
-    world_interpreted.session = pages(SESSION_BYTES);
-    world_jitted.session = pages(SESSION_BYTES);
-    world_target = pages(TARGET_BYTES);
-    world_process = pages(sizeof *world_process);
+    world_interpreted.session = world_pages(SESSION_BYTES, PROT_READ | PROT_WRITE);
+    world_jitted.session = world_pages(SESSION_BYTES, PROT_READ | PROT_WRITE);
+    world_target = world_pages(TARGET_BYTES, PROT_READ | PROT_WRITE);
+    world_process = world_pages(sizeof *world_process, PROT_READ | PROT_WRITE);
     *world_process = (struct wire_process){.place_pcs_va = (uintptr_t)place_pcs,
                                            .places_va = (uintptr_t)places,
                                            .place_count = PLACES,

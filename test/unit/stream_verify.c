@@ -156,7 +156,7 @@ static void check_tables(void)
     TABLE("map table outside", "map table", stream()->map_count = UINT32_MAX);
     TABLE("record table outside", "record table", stream()->record_count = 1 << 20);
     TABLE("32-bit code outside", "code region", stream()->code_count[0] = 1 << 28);
-    TABLE("64-bit code outside", "code region", stream()->code_offset[1] = 1 << 31);
+    TABLE("64-bit code outside", "code region", stream()->code_offset[1] = 1u << 31);
     TABLE("sources outside", "source positions", stream()->source_offset = stream()->bytes);
     TABLE("data outside", "data", stream()->data_bytes = 1 << 30);
     TABLE("name of a trace point", "name", ((struct wire_point *)(draft.bytes + draft.header.point_offset))->name_offset = DATA);
@@ -273,6 +273,9 @@ static void check_flow(void)
     CODE("register b not written", "register is read before", SET(0), {.op = WIRE_ADD, .b = 1});
     CODE("frame not written", "frame is read before", {.op = WIRE_FLD, .k = 1});
     CODE("frame written in part", "frame is read before", SET(0), {.op = WIRE_FST, .k = 4}, {.op = WIRE_FLD, .k = 8});
+    CODE("frame written in its later part", "frame is read before", SET(0), {.op = WIRE_FST, .k = 4, .j = 4}, {.op = WIRE_FLD, .k = 8});
+    CODE("frame written behind", "frame is read before", SET(0), KEY(32), {.op = WIRE_FLD, .k = 8, .j = 24});
+    CODE("frame written before", "frame is read before", SET(0), KEY(16), {.op = WIRE_FLD, .k = 8, .j = 24});
     CODE("frame written across words", NULL, {.op = WIRE_FZERO, .i = 8, .j = 60}, {.op = WIRE_FLD, .k = 8, .j = 60});
     CODE("frame not written across words", "frame is read before", {.op = WIRE_FZERO, .i = 8, .j = 60}, {.op = WIRE_FLD, .k = 8, .j = 61});
     CODE("key not written", "frame is read before", {.op = WIRE_MGET});
