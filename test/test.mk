@@ -78,9 +78,9 @@ $(BUILD)/test/insn/state_equal: $(wildcard test/insn/state_*.c) test/insn/state.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
 FUZZED_SRC = $(foreach d,base symbol insn insn/x86,$(wildcard src/$(d)/*.c))
 fuzzers: $(FUZZERS)
-$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def)
+$(BUILD)/fuzz/%: fuzz/%.c $(wildcard fuzz/*.h) $(FUZZED_SRC) $(wildcard src/base/*.h src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def)
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
+	$(CC) $(STD) -I. $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
 
 check:
 	tool/install-deps.sh --test

@@ -243,6 +243,17 @@ static void find_scopes(struct symbol_dwarf *dwarf, Dwarf_Die *func, uint64_t va
     }
 }
 
+const void *symbol_dw_scope_at(struct symbol_dwarf *dwarf, uint64_t va)
+{
+    const struct symbol_dw_range *range = symbol_dw_func_range_at(dwarf, va);
+    struct scopes scopes = {0};
+    if (!range)
+        return NULL;
+    Dwarf_Die func = range->die;
+    find_scopes(dwarf, &func, va, &scopes);
+    return scopes.chain[scopes.depth - 1].addr;
+}
+
 static bool is_hidden(const struct symbol_variable *variables, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)

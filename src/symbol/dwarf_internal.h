@@ -167,6 +167,11 @@ struct symbol_dw_place {
 void symbol_dw_locate(struct symbol_dwarf *dwarf, Dwarf_Die *die, const struct symbol_dw_place *place, struct symbol_location *out,
                       bool *is_slot);
 
+/* ---- dwarf_func.c ---- */
+
+/* What stands for the innermost block or inlined function at `va`; NULL when no function is there. */
+const void *symbol_dw_scope_at(struct symbol_dwarf *dwarf, uint64_t va);
+
 /* ---- dwarf_passed.c ---- */
 
 void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type, struct symbol_passed *out);

@@ -16,7 +16,7 @@ enum { MAX_EXPANSION = 64 };
 void *symbol_dw_keep(struct symbol_dwarf *dwarf, size_t count, size_t bytes)
 {
     enum { CHUNK = 1 << 16 };
-    size_t need = (count * bytes + 15) & ~(size_t)15;
+    size_t need = (count * bytes + 16) & ~(size_t)15; /* never 0 */
     if (need > CHUNK / 4) {
         char *own = memory_zero(count, bytes);
         /* Before the current chunk, so that its room stays usable. */

@@ -141,7 +141,7 @@ static bool subrange_count(Dwarf_Die *die, uint64_t *count)
         return false;
     }
     *count = upper - lower + 1; /* wraps to 0 */
-    return *count <= 1ULL << 48;
+    return true;
 }
 
 static void set_array(struct symbol_type *type, const struct symbol_type *element, uint64_t count, bool is_open)

@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) int inlined(int x, struct pair *p)
 __attribute__((noinline)) static int sum(int n, const char *text, struct pair by_value, long long wide)
 {
     int total = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) { /* FOR */
         char buffer[32];
         int shadow = i + (int)wide;
         snprintf(buffer, sizeof buffer, "%s%d", text, shadow);
@@ -99,12 +99,13 @@ check_scopes() { # NAME FLAGS...
         failed=1
         return
     fi
-    for tag in INLINE LOOP BLOCK END VLA; do
+    for tag in FOR INLINE LOOP BLOCK END VLA; do
         line=$(grep -n "/\* $tag" "$work/scopes.c" | cut -d : -f 1)
         "$dump" --line "$work/scopes" scopes.c "$line" | cut -d ' ' -f 1 >"$work/got"
         gdb -nx -batch -ex "break scopes.c:$line" -ex "info breakpoints" "$work/scopes" 2>/dev/null |
             sed -n 's/.* 0x0*\([0-9a-f]*\) in .*/\1/p' | sort >"$work/wanted"
         verdict "$name addresses of line $line"
+        [ $tag != FOR ] || continue
         va=$(head -n 1 "$work/got")
         "$dump" --gdb "$work/scopes" "$va" >"$work/commands"
         # Without randomisation a PIE is where gdb always loads it; $bias is where its first page is.
