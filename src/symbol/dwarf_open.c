@@ -109,7 +109,8 @@ static struct err *read_debug_sections(struct symbol_elf *elf, const char *path,
             if (size / MAX_EXPANSION > section->size)
                 return err_new(ERR_FILE, "symbol: %s: damaged: %s unpacks to %llu bytes", path, section->name, (unsigned long long)size);
             *total += size;
-        } else if (strcmp(section->name, ".eh_frame") == 0 || strcmp(section->name, ".gnu_debugaltlink") == 0) {
+        } else if (strcmp(section->name, ".eh_frame") == 0 || strcmp(section->name, ".gnu_debugaltlink") == 0 ||
+                   strcmp(section->name, ".symtab") == 0 || strcmp(section->name, ".strtab") == 0) {
             symbol_image_need(&elf->image, section->offset, section->size);
         }
     }
@@ -258,6 +259,7 @@ void symbol_dwarf_close(struct symbol_dwarf *dwarf)
         VEC_FREE(&dwarf->units.at[i].funcs);
     VEC_FREE(&dwarf->units);
     VEC_FREE(&dwarf->unit_ranges);
+    VEC_FREE(&dwarf->clones);
     VEC_FREE(&dwarf->names);
     free(dwarf->buckets);
     free(dwarf->types);

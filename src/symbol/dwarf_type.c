@@ -248,8 +248,10 @@ static void fill(struct symbol_dwarf *dwarf, Dwarf_Die *die, struct symbol_type 
         type->kind = SYMBOL_TYPE_VOID;
         break;
     case DW_TAG_ptr_to_member_type:
-        type->kind = SYMBOL_TYPE_UNKNOWN;
-        type->reason = "a pointer to a member";
+        type->kind = SYMBOL_TYPE_MEMBER_POINTER;
+        type->size_bytes = (unsigned)dwarf->width / 8;
+        if (symbol_dw_own_ref(die, DW_AT_type, &target) && dwarf_tag(&target) == DW_TAG_subroutine_type)
+            type->size_bytes *= 2;
         break;
     default:
         type->kind = SYMBOL_TYPE_UNKNOWN;
