@@ -198,6 +198,8 @@ static struct err *open_sections(struct symbol_dwarf *dwarf, int fd)
 {
     ERR_TRY(symbol_image_init(&dwarf->main.image, fd, dwarf->path));
     ERR_TRY(symbol_elf_parse(&dwarf->main, dwarf->path, false));
+    if (dwarf->main.type == ET_REL)
+        return err_new(ERR_FILE, "symbol: %s: neither a program nor a shared object", dwarf->path);
     dwarf->width = dwarf->main.width;
     bool is_own = has_debug_info(&dwarf->main);
     if (!is_own)

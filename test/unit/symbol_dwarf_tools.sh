@@ -179,6 +179,16 @@ check_classes() { # NAME FLAGS...
     for function in join area paint clone_me; do "$dump" --func "$work/classes2" $function; done >"$work/wanted"
     for function in join area paint clone_me; do "$dump" --func "$work/split/classes" $function; done >"$work/got"
     verdict "$name separate debug file"
+    # What two programs have in common, moved to a third file.
+    if command -v dwz >/dev/null; then
+        cp "$work/classes2" "$work/moved2"
+        cp "$work/classes0" "$work/moved0"
+        (cd "$work" && dwz -m common.dwz moved0 moved2)
+        for function in join area paint clone_me; do "$dump" --func "$work/moved2" $function; done >"$work/got"
+        verdict "$name with dwz"
+        rm "$work/common.dwz"
+        "$dump" --func "$work/moved2" join >"$work/log" || [ $? = 1 ]
+    fi
 }
 
 check_classes 64 -m64
