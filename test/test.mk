@@ -104,9 +104,9 @@ $(eval $(call stream_rules,32))
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
 FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print,$(wildcard src/$(d)/*.c))
 fuzzers: $(FUZZERS)
-$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/script/*.h src/script/*.def src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def src/print/*.h)
+$(BUILD)/fuzz/%: fuzz/%.c $(wildcard fuzz/*.h) $(FUZZED_SRC) $(wildcard src/base/*.h src/script/*.h src/script/*.def src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def src/print/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
+	$(CC) $(STD) -I. $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
 
 # Streams come from the generator of test/stream, and run in its world.
 FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
