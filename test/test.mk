@@ -103,17 +103,21 @@ $(eval $(call stream_rules,32))
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
 FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print,$(wildcard src/$(d)/*.c))
+FUZZED_OBJ = $(FUZZED_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
+FUZZ_CFLAGS = $(STD) $(WARN) -I. -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 fuzzers: $(FUZZERS)
-$(BUILD)/fuzz/%: fuzz/%.c $(wildcard fuzz/*.h) $(FUZZED_SRC) $(wildcard src/base/*.h src/script/*.h src/script/*.def src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def src/print/*.h)
+$(BUILD)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(STD) -I. $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
+	$(CC) $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_OBJ)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ $(LIBS)
 
 # Streams come from the generator of test/stream, and run in its world.
 FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
 	$(addprefix test/stream/equal_,program.c run.c world.c)
-$(BUILD)/fuzz/stream_%: fuzz/stream_%.c $(FUZZED_STREAM_SRC) $(wildcard src/base/*.h src/stream/*.h src/wire/*.h src/wire/*.def test/stream/*.h)
-	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) -I. -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_STREAM_SRC)
+$(BUILD)/fuzz/stream_%: $(BUILD)/fuzz/obj/fuzz/stream_%.o $(FUZZED_STREAM_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^
+-include $(wildcard $(BUILD)/fuzz/obj/*/*.d $(BUILD)/fuzz/obj/*/*/*.d $(BUILD)/fuzz/obj/*/*/*/*.d)
 
 check:
 	tool/install-deps.sh --test
