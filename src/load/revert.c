@@ -15,7 +15,8 @@ struct revert {
     struct wire_region *region;
     struct wire_site *site;
     struct load_pc_map map;
-    bool looking;        /* nothing is changed yet */
+    bool looking;        /* nothing is changed in this attempt */
+    bool restored;       /* the program's bytes are back */
     size_t still_inside; /* threads and frames that could not leave our code yet */
 };
 
@@ -164,14 +165,15 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done)
     if (busy)
         return busy;
     /* As long as a thread has to stay in our code, a signal handler still needs the probe that shows it where it was. */
-    revert->looking = patient;
+    revert->looking = patient && !revert->restored;
     revert->still_inside = 0;
-    if (patient)
+    if (revert->looking)
         ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
     if (revert->still_inside)
         return NULL;
     revert->looking = false;
     ERR_TRY(restore_bytes(revert));
+    revert->restored = true;
     ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
     *done = !revert->still_inside && target_can_call(revert->target);
@@ -195,7 +197,8 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
     }
     for (int attempt = 0; !error && !done; attempt++) {
         error = try_revert(&revert, attempt < PATIENT_ATTEMPTS, &done);
-        target_keep(target, NULL, NULL, NULL);
+        if (revert.restored || error) /* until then there are traps to be dealt with */
+            target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
         if (!error)
             error = resume;
