@@ -11,6 +11,10 @@ int cmd_list(int argc, char **argv);
 int cmd_count(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_compile(int argc, char **argv);
+/* The program under that name: `trace` with bpftrace's options, messages and exit codes. */
+int cmd_bpftrace(int argc, char **argv);
+
+#define CMD_VERSION "0.1"
 
 /* Prints `probity: message` to stderr, frees the error and returns its exit code. */
 int cmd_fail(struct err *error);

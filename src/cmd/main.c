@@ -1,5 +1,6 @@
 #include "cmd/cmd.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const struct {
@@ -21,8 +22,16 @@ static void usage(FILE *out)
     fputs("\n`probity COMMAND --help` has the options and examples of each; `man probity` the rest.\n", out);
 }
 
+static bool is_called(const char *argv0, const char *name)
+{
+    const char *slash = argv0 ? strrchr(argv0, '/') : NULL;
+    return argv0 && !strcmp(slash ? slash + 1 : argv0, name);
+}
+
 int main(int argc, char **argv)
 {
+    if (is_called(argv[0], "bpftrace"))
+        return cmd_finish(cmd_bpftrace(argc, argv));
     if (argc < 2) {
         usage(stderr);
         return ERR_USAGE;
@@ -32,7 +41,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!strcmp(argv[1], "--version")) {
-        puts("probity 0.1");
+        puts("probity " CMD_VERSION);
         return 0;
     }
     for (size_t i = 0; i < sizeof command / sizeof command[0]; i++)

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "drain/session.h"
 #include "live/env.h"
+#include "print/print.h"
 #include "script/script.h"
 #include "stream/lower.h"
 #include "symbol/spec.h"
@@ -30,11 +31,19 @@ struct live_options {
     const char *const *include_files;
     size_t n_include_files;
     bool unsafe;
+    unsigned max_strlen;            /* 0: as the script's config says, else the dialect's default */
+    uint32_t max_map_keys;          /* 0: as the script's config says */
+    uint64_t max_cat_bytes;         /* likewise */
+    const char *missing_probes;     /* NULL: likewise; error, warn, ignore */
+    const char *print_maps_on_exit; /* NULL: likewise; a bool as text */
 
     const pid_t *pid;
     size_t n_pids;
     char *const *command; /* NULL: none */
     bool json, quiet, verbose, lossless;
+    bool no_warnings, dry_run;
+    bool ignores_status; /* the command's exit code is not the run's */
+    enum print_dialect dialect;
     FILE *out;
     struct drain_clock clock; /* read when the program started */
 };
@@ -69,6 +78,10 @@ struct live_script {
 /* NULL with *diagnostics (caller frees; may be NULL) when the script is wrong; warnings may be there in any case. */
 struct err *live_script_create(const struct live_options *options, struct live_script **out, char **diagnostics);
 void live_script_destroy(struct live_script *script);
+
+/* Prints a line for each place that the script's trace points mean, as bpftrace -l does: `uprobe:/path:function`,
+ * `usdt:/path:provider:name`. Verbose: also the functions' parameters, where debug information has them. */
+struct err *live_list(const struct live_options *options, bool verbose, char **diagnostics);
 
 /* *code: the exit code that the script or the command asks for. */
 struct err *live_run(struct live_script *script, const struct live_options *options, int *code);

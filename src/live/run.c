@@ -1,4 +1,5 @@
 #include "live/run.h"
+#include "live/match.h"
 
 #include "stream/stream.h"
 
@@ -129,14 +130,14 @@ static struct err *loop(struct live_run *run, int signal_fd)
 
 static uint64_t count_probes(const struct live_run *run)
 {
-    uint64_t probes = 0;
+    uint64_t probes = 0, session = 0;
     for (size_t i = 0; i < run->script->point.n; i++) {
         enum script_point_kind kind = run->script->point.at[i].point->kind;
         probes += kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_PROFILE;
     }
     for (size_t i = 0; i < run->script->spec.n; i++)
-        probes += load_session_matches(run->session, i);
-    return probes;
+        session += load_session_matches(run->session, i);
+    return probes + (session > run->places ? session : run->places);
 }
 
 static struct err *attach(struct live_run *run)
@@ -152,6 +153,12 @@ static struct err *attach(struct live_run *run)
     return NULL;
 }
 
+static bool prints_maps(const struct live_run *run)
+{
+    const char *text = live_setting(run->script, run->options->print_maps_on_exit, "print_maps_on_exit", "true");
+    return strcmp(text, "false") && strcmp(text, "0");
+}
+
 static void print_maps(struct live_run *run)
 {
     size_t n = script_n_maps(run->script->program);
@@ -163,7 +170,7 @@ static void print_maps(struct live_run *run)
         drain_map_read(&run->memory, (uint32_t)i, &contents[i]);
         list[i] = contents[i].entry.n ? &contents[i] : NULL;
     }
-    print_end(&run->print, maps, list, n);
+    print_end(&run->print, maps, list, prints_maps(run) ? n : 0);
     for (size_t i = 0; i < n; i++)
         drain_contents_deinit(&contents[i]);
     free(contents);
@@ -186,7 +193,7 @@ static void finish(struct live_run *run)
 static int exit_code(const struct live_run *run)
 {
     int status = load_session_status(run->session);
-    if (run->has_exit_code || !run->options->command || status < 0)
+    if (run->has_exit_code || run->options->ignores_status || !run->options->command || status < 0)
         return run->exit_code;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -235,6 +242,9 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
 {
     struct live_run run = {.script = script, .options = options};
     struct drain_options drain = {.clock = options->clock, .lossless = options->lossless};
+    ERR_TRY(live_match(script, options, &run.places));
+    if (options->dry_run)
+        return NULL;
     struct err *error = drain_session_create(script->built.stream, &drain, &run.memory);
     if (!error) {
         run.frame = memory_zero(WIRE_FRAME_MAX / 8 + 1, 8);
@@ -242,6 +252,7 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, NULL, NULL);
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
+        run.print.dialect = options->dialect;
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
         error = run_session(&run);
         *code = exit_code(&run);

@@ -41,6 +41,7 @@ struct live_run {
     VEC(struct live_error) error;
     VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
     uint64_t next_look_ns;
+    uint64_t places;  /* that the script's trace points mean in files */
     uint64_t refused; /* insertions into maps that were reported */
     bool is_over;     /* exit() was called, or a signal came */
     int exit_code;    /* of exit() */

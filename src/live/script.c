@@ -1,3 +1,4 @@
+#include "live/match.h"
 #include "live/points.h"
 #include "stream/stream.h"
 
@@ -15,16 +16,17 @@ static void take_trees(struct live_script *script)
         }
 }
 
-static uint32_t map_keys(const struct script_program *program)
+static uint32_t map_keys(const struct live_script *script, const struct live_options *options)
 {
-    const char *text = script_config(program, "max_map_keys");
-    unsigned long keys = text ? strtoul(text, NULL, 0) : 0;
+    unsigned long keys = strtoul(live_setting(script, NULL, "max_map_keys", "0"), NULL, 0);
+    if (options->max_map_keys)
+        return options->max_map_keys;
     return keys < 1u << 24 ? (uint32_t)keys : 1u << 24;
 }
 
 static struct err *compile(struct live_script *script, const struct live_options *options)
 {
-    struct stream_options stream = {.map_keys = map_keys(script->program), .unsafe = options->unsafe};
+    struct stream_options stream = {.map_keys = map_keys(script, options), .unsafe = options->unsafe};
     take_trees(script);
     ERR_TRY(stream_lower(script->program, script->unit.at, script->unit.n, &stream, &script->built));
     return stream_verify(script->built.stream, script->built.stream->bytes);
@@ -39,6 +41,13 @@ static bool check(struct live_script *script, const struct live_options *options
     return !script_check(script->program, script->context.at, script->context.n);
 }
 
+/* 0: the script's config, or the default of script/, which is 0.26's. */
+static unsigned max_strlen(const struct live_options *options)
+{
+    enum { OF_17 = 64 };
+    return options->max_strlen ? options->max_strlen : options->dialect == PRINT_17 ? OF_17 : 0;
+}
+
 struct err *live_script_create(const struct live_options *options, struct live_script **out, char **diagnostics)
 {
     struct live_script *script = memory_zero(1, sizeof *script);
@@ -49,7 +58,8 @@ struct err *live_script_create(const struct live_options *options, struct live_s
                                    .n_include_dirs = options->n_include_dirs,
                                    .include_files = options->include_files,
                                    .n_include_files = options->n_include_files,
-                                   .allow_unsafe = options->unsafe};
+                                   .allow_unsafe = options->unsafe,
+                                   .max_strlen = max_strlen(options)};
     *out = NULL;
     script->program = script_parse(options->text, options->length, &parse);
     bool good = check(script, options);

@@ -1,7 +1,7 @@
 /* Static probe points of <sys/sdt.h> with arguments of all kinds, one with a semaphore.
- *   v_usdt [-n CALLS] [-w]
- * -w waits before the calls. Prints how often each was passed and the sums of what they were given; on stderr, how often the semaphore of
- * v_usdt:guarded was set. */
+ *   v_usdt [-n CALLS] [-w] [-q]
+ * -w waits before the calls, -q leaves out the output. Prints how often each was passed and the sums of what they were given; on stderr,
+ * how often the semaphore of v_usdt:guarded was set. */
 #define _SDT_HAS_SEMAPHORES 1
 #include "victim.h"
 
@@ -59,6 +59,7 @@ int main(int argc, char **argv)
     }
     DTRACE_PROBE(v_usdt, none);
     guarded(-1);
-    printf("plain %ld\nmixed %ld\nguarded %ld\nnone 1\nsum %llu\n", calls, calls, calls, (unsigned long long)sum);
+    if (!victim_flag(argc, argv, "-q"))
+        printf("plain %ld\nmixed %ld\nguarded %ld\nnone 1\nsum %llu\n", calls, calls, calls, (unsigned long long)sum);
     return 0;
 }
