@@ -203,23 +203,18 @@ uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
     return 0;
 }
 
-/* Copies the top of the stack to another register and stores that, then puts the environment (pointers, tags, flags) back. Intel SDM volume
- * 1, 8.1. */
+/* Neither the body nor the agent uses these registers, so they are still the program's. Saving them changes nothing. */
 uint64_t port_st0(struct wire_fire *fire)
 {
-    (void)fire;
     struct {
-        uint32_t control, status, tags, pointers[4];
-    } environment;
-    struct {
+        uint16_t control, status;
+        uint8_t full; /* a bit for each register, whatever the top */
+        uint8_t unused[27];
         uint64_t significand;
         uint16_t sign_exponent;
-    } __attribute__((packed)) value = {0, 0};
-    __asm__ volatile("fnstenv %0" : "=m"(environment));
-    uint32_t top = environment.status >> 11 & 7;
-    bool has_value = (environment.tags >> top * 2 & 3) != 3, has_room = (environment.tags >> ((top - 1) & 7) * 2 & 3) == 3;
-    if (has_value && has_room)
-        __asm__ volatile("fld %%st(0)\n fstpt %0" : "=m"(value));
-    __asm__ volatile("fldenv %0" : : "m"(environment));
-    return has_value && has_room ? softfloat_from_x87(value.significand, value.sign_exponent) : SOFTFLOAT_NAN;
+        uint8_t rest[512 - 42];
+    } __attribute__((packed, aligned(16))) state;
+    (void)fire;
+    __asm__ volatile("fxsave %0" : "=m"(state));
+    return state.full >> (state.status >> 11 & 7) & 1 ? softfloat_from_x87(state.significand, state.sign_exponent) : SOFTFLOAT_NAN;
 }

@@ -250,6 +250,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.frame = memory_zero(WIRE_FRAME_MAX / 8 + 1, 8);
         run.program = (struct load_program){script->built.stream, run.memory.memory, run.memory.fd, script->spec_clause.at};
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, NULL, NULL);
+        if (options->follow)
+            load_session_follow(run.session);
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
         run.print.dialect = options->dialect;

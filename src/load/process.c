@@ -263,6 +263,9 @@ static void free_process(struct load_process *process)
     for (size_t i = 0; i < process->child.n; i++)
         target_close(process->child.at[i]);
     VEC_FREE(&process->child);
+    for (size_t i = 0; i < process->executed.n; i++)
+        target_close(process->executed.at[i]);
+    VEC_FREE(&process->executed);
     VEC_FREE(&process->trap);
     VEC_FREE(&process->body);
     VEC_FREE(&process->region);

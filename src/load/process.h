@@ -73,6 +73,13 @@ struct err *load_process_change(struct load_process *process, struct load_reques
  */
 uint64_t load_process_pause_ns(const struct load_process *process);
 size_t load_process_trap_count(const struct load_process *process);
+/* Stays attached to the process and the children it forks, and stops each when it executes another program: load_process_next_executed()
+ * then gives it out, to become a process of its own. To be called before the first change. */
+void load_process_follow(struct load_process *process);
+struct target *load_process_next_executed(struct load_process *process);
+/* Children that it forked and that are known because it is kept. */
+size_t load_process_child_count(const struct load_process *process);
+struct target *load_process_child(struct load_process *process, size_t index);
 /* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */
 bool load_process_handle_stop(struct load_process *process, pid_t tid, int status);
 

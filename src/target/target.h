@@ -127,6 +127,11 @@ pid_t target_next_stop(int *status);
 bool target_handle_stop(struct target *target, pid_t tid, int status);
 /* A child that the kept target forked; it is traced and stopped. NULL when there is none. The child has the same traps. */
 struct target *target_next_child(struct target *target);
+/* Of a kept target: it, and the children it forks, stop when they execute another program. */
+void target_follow(struct target *target);
+/* What a followed target has become by that: stopped before its first instruction, as target_start() leaves one. NULL: nothing else. The
+ * old one is then only to be closed. */
+struct target *target_take_executed(struct target *target);
 /* The process executed another program since it was opened; nothing of ours is in it any more. */
 bool target_executed(const struct target *target);
 
