@@ -167,6 +167,9 @@ static void take_action(struct live_run *run, const struct drain_record *record,
                                 .ns = drain_session_ns(&run->memory, record->head.time)};
     script_place(run->script->program, action->span, &event.name, &event.line, &event.column);
     switch (action->call) {
+    case SCRIPT_C_JOIN:
+        event.join_bytes = STREAM_JOIN_BYTES;
+        break;
     case SCRIPT_C_EXIT:
         run->is_over = true;
         if (action->n_list && record->payload_bytes >= 8) {

@@ -1,6 +1,7 @@
 #include "live/run.h"
 #include "live/match.h"
 
+#include "stream/map.h"
 #include "stream/stream.h"
 
 #include <errno.h>
@@ -41,6 +42,15 @@ static bool find_symbol(void *cookie, uint64_t va, uint32_t pid, char *text, siz
 {
     struct live_run *run = cookie;
     return load_session_symbol(run->session, (pid_t)pid, va, text, room);
+}
+
+/* cpid, before the command's first probe can fire: when its modules are looked at, which it is held for. */
+static void set_child(void *context, const char *module, size_t done, size_t places)
+{
+    struct live_run *run = context;
+    (void)module, (void)done, (void)places;
+    if (run->script->built.child_map != UINT32_MAX)
+        stream_map_set(run->memory.memory, run->script->built.child_map, NULL, load_session_command(run->session));
 }
 
 /* ---- timers ---- */
@@ -146,6 +156,7 @@ static struct err *attach(struct live_run *run)
         ERR_TRY(load_session_attach(run->session, run->options->pid[i]));
     if (run->options->command)
         ERR_TRY(load_session_start(run->session, run->options->command));
+    set_child(run, NULL, 0, 0);
     ERR_TRY(live_look_for_processes(run));
     if (!run->options->quiet)
         print_attached(&run->print, count_probes(run));
@@ -168,7 +179,8 @@ static void print_maps(struct live_run *run)
     for (size_t i = 0; i < n; i++) {
         maps[i] = script_map_at(run->script->program, i);
         drain_map_read(&run->memory, (uint32_t)i, &contents[i]);
-        list[i] = contents[i].entry.n ? &contents[i] : NULL;
+        /* 0.17 has a line for an empty map, too. */
+        list[i] = contents[i].entry.n || run->options->dialect == PRINT_17 ? &contents[i] : NULL;
     }
     print_end(&run->print, maps, list, prints_maps(run) ? n : 0);
     for (size_t i = 0; i < n; i++)
@@ -249,7 +261,7 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
     if (!error) {
         run.frame = memory_zero(WIRE_FRAME_MAX / 8 + 1, 8);
         run.program = (struct load_program){script->built.stream, run.memory.memory, run.memory.fd, script->spec_clause.at};
-        run.session = load_session_create(script->spec.at, script->spec.n, &run.program, NULL, NULL);
+        run.session = load_session_create(script->spec.at, script->spec.n, &run.program, set_child, &run);
         if (options->follow)
             load_session_follow(run.session);
         print_init(&run.print, options->out, stderr);

@@ -26,7 +26,8 @@ static uint32_t map_keys(const struct live_script *script, const struct live_opt
 
 static struct err *compile(struct live_script *script, const struct live_options *options)
 {
-    struct stream_options stream = {.map_keys = map_keys(script, options), .unsafe = options->unsafe};
+    struct stream_options stream = {
+        .map_keys = map_keys(script, options), .has_child = options->command != NULL, .unsafe = options->unsafe};
     take_trees(script);
     ERR_TRY(stream_lower(script->program, script->unit.at, script->unit.n, &stream, &script->built));
     return stream_verify(script->built.stream, script->built.stream->bytes);

@@ -241,7 +241,8 @@ static void put_value(const struct sheet *sheet, const struct drain_entry *entry
 
 /* ---- whole maps ---- */
 
-/* 0.17: a histogram's name is followed by a space and it by a blank line, as are maps of averages; a map without keys is an empty line.
+/* 0.17: a histogram's name is followed by a space and it by a blank line, as are maps of averages; an empty map is an empty line, or 0 for
+ * a count.
  * 0.26 has the blank lines after histograms only. */
 static void put_text(const struct sheet *sheet)
 {
@@ -255,6 +256,8 @@ static void put_text(const struct sheet *sheet)
     }
     if (!is_17)
         return;
+    if (!sheet->n && sheet->map->value->kind == SCRIPT_T_COUNT && !sheet->map->key)
+        text_format(text, "%s: 0", sheet->map->name);
     if (!sheet->n)
         text_char(text, '\n');
     if (is_average(sheet->map->value))

@@ -229,6 +229,31 @@ static void declare_maps(struct script_program *program)
     }
 }
 
+static void infer(struct script_program *program, struct script_context *contexts, size_t n)
+{
+    for (unsigned pass = 0; pass < MOST_PASSES; pass++) {
+        program->maps_changed = false;
+        for (size_t i = 0; i < n; i++)
+            check_context(program, &contexts[i], false);
+        if (!program->maps_changed)
+            break;
+    }
+}
+
+/* Maps that are assigned only what depends on themselves (`@n = @n + 1`) are integers. False: there are none. */
+static bool settle_maps(struct script_program *program)
+{
+    bool settled = false;
+    for (size_t i = 0; i < program->maps.n; i++) {
+        struct map_entry *map = &program->maps.at[i];
+        if (!map->is_target || map->map.value->kind != SCRIPT_T_UNKNOWN)
+            continue;
+        map->map.value = script_type_int(program->types[SCRIPT_LP64], 8, true);
+        settled = true;
+    }
+    return settled;
+}
+
 size_t script_check(struct script_program *program, struct script_context *contexts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -240,13 +265,9 @@ size_t script_check(struct script_program *program, struct script_context *conte
         return program->n_errors;
     program->is_checked = true;
     declare_maps(program);
-    for (unsigned pass = 0; pass < MOST_PASSES; pass++) {
-        program->maps_changed = false;
-        for (size_t i = 0; i < n; i++)
-            check_context(program, &contexts[i], false);
-        if (!program->maps_changed)
-            break;
-    }
+    infer(program, contexts, n);
+    if (settle_maps(program))
+        infer(program, contexts, n);
     for (size_t i = 0; i < n; i++)
         contexts[i].checked = check_context(program, &contexts[i], true);
     if (program->n_errors)
@@ -376,4 +397,9 @@ const struct script_thread_variable *script_thread_variable_at(const struct scri
 bool script_uses_speculation(const struct script_program *program)
 {
     return program->speculates;
+}
+
+bool script_uses_cpid(const struct script_program *program)
+{
+    return program->uses_cpid;
 }

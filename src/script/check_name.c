@@ -94,6 +94,8 @@ struct script_expr *check_builtin(struct checker *c, struct script_span span, co
         expr->builtin = (enum script_builtin)i;
         if (i == SCRIPT_B_MODEL && clause_has(c, POINTS_OF_PROCESS))
             return expr_int(c, span, expr->type, c->model == SCRIPT_ILP32 ? 32 : 64);
+        if (i == SCRIPT_B_CPID)
+            c->program->uses_cpid = true;
         if (i == SCRIPT_B_HAS_CPID)
             expr->type = bool_type(c);
         return expr;

@@ -88,6 +88,8 @@ static struct script_stmt *assign_map(struct checker *c, const struct node *node
     const struct node *target = node->list[0];
     struct map_entry *map = map_of(c, target);
     struct script_expr *key;
+    if (map)
+        map->is_target = true;
     if (!map || !map_key(c, &map, target, &key) || is_bad(value) || !map_value(c, map, target->span, value->type))
         return nothing(c, node->span);
     struct script_expr *left = expr_new(c, SCRIPT_E_MAP, target->span, map->map.value);

@@ -220,6 +220,7 @@ struct map_entry {
     struct script_span defined;                  /* the first assignment */
     const struct script_type *to[SCRIPT_MODELS]; /* values that are pointers: the type behind, per model */
     bool is_assigned, is_used, has_keys_known;
+    bool is_target; /* something is assigned to it, of whatever type */
 };
 
 struct script_program {
@@ -241,7 +242,7 @@ struct script_program {
     VEC(struct option_use) option_uses;
     VEC(struct map_entry) maps;
     VEC(struct script_thread_variable) threads;
-    bool maps_changed, maps_fixed, is_checked, speculates;
+    bool maps_changed, maps_fixed, is_checked, speculates, uses_cpid;
     unsigned max_strlen;
     const char **positional; /* arguments that are not --name */
     size_t n_positional;

@@ -277,8 +277,9 @@ struct script_thread_variable {
 size_t script_n_thread_variables(const struct script_program *program);
 const struct script_thread_variable *script_thread_variable_at(const struct script_program *program, size_t index);
 
-/* Whether a clause speculates. */
+/* Whether a clause speculates; whether one asks for cpid. */
 bool script_uses_speculation(const struct script_program *program);
+bool script_uses_cpid(const struct script_program *program);
 
 /* ---- for people ---- */
 

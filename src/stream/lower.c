@@ -117,6 +117,9 @@ static struct err *add_maps(struct stream_builder *builder)
         if (error)
             return error;
     }
+    builder->out->child_map = script_uses_cpid(builder->program) ? (uint32_t)builder->map.n : UINT32_MAX;
+    if (script_uses_cpid(builder->program))
+        ERR_TRY(add_map(builder, "cpid", NULL, &word, 0));
     builder->speculation_map = (uint32_t)builder->map.n;
     return script_uses_speculation(builder->program) ? add_map(builder, "speculation", &word, &word, 0) : NULL;
 }

@@ -67,13 +67,14 @@ struct stream_record {
 enum { STREAM_JOIN_ARGS = 16, STREAM_JOIN_BYTES = 1024 };
 
 struct stream_options {
-    uint32_t map_keys;  /* capacity of maps that do not say, 0: as is usual */
-    uint32_t child_pid; /* cpid */
+    uint32_t map_keys; /* capacity of maps that do not say, 0: as is usual */
+    bool has_child;    /* has_cpid */
     bool unsafe;
 };
 
 struct stream_built {
     struct wire_stream *stream; /* owned; stream->bytes of them */
+    uint32_t child_map;         /* has cpid, which the caller sets; UINT32_MAX when the script does not ask for it */
     VEC(struct stream_record) record;
     VEC(const char *) time_format; /* of strftime(), by the number that a timestamp carries; the program's */
 };

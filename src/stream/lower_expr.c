@@ -207,9 +207,14 @@ static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *e
         lower_constant(emit, reg, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
         return reg;
     case SCRIPT_B_CPID:
+        reg = lower_push(emit);
+        insn = lower_put(emit, WIRE_MGET);
+        insn->d = reg;
+        insn->h = (uint16_t)emit->builder->out->child_map;
+        return reg;
     case SCRIPT_B_HAS_CPID:
         reg = lower_push(emit);
-        lower_constant(emit, reg, expr->builtin == SCRIPT_B_CPID ? emit->builder->options->child_pid : !!emit->builder->options->child_pid);
+        lower_constant(emit, reg, emit->builder->options->has_child);
         return reg;
     case SCRIPT_B_NUMAID:
     case SCRIPT_B_USERMODE:

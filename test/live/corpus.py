@@ -1,4 +1,5 @@
 """Sorts the entries of a map that have equal values: bpftrace leaves their order open. Text in, text out."""
+import json
 import re
 import sys
 
@@ -36,9 +37,20 @@ def flush(run):
         print("\n".join(group))
 
 
+def json_line(line):
+    """A map in JSON, its entries of equal values by key."""
+    if not line.startswith('{"type": "map"'):
+        return line
+    whole = json.loads(line)
+    for name, value in whole["data"].items():
+        if isinstance(value, dict):
+            whole["data"][name] = dict(sorted(value.items(), key=lambda item: (str(item[1]).zfill(24), item[0])))
+    return json.dumps(whole)
+
+
 def main():
     run, last = [], None
-    for name, value, group in entries(sys.stdin.read().split("\n")[:-1]):
+    for name, value, group in entries(map(json_line, sys.stdin.read().split("\n")[:-1])):
         key = None if name is None else (name, weight(value))
         if key != last or key is None:
             flush(run)

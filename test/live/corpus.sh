@@ -17,9 +17,9 @@ directive() { # FILE NAME
     sed -n "s,^// $2: ,,p" "$1"
 }
 
-# What may differ: the announcement, which counts what 0.17 counts in other ways, and addresses of the process.
+# What may differ: addresses of the process, and the path in the name of a probe, which is absolute here and as written there.
 normalise() {
-    sed -E '/^Attaching [0-9]+ probes?\.\.\.$/d; s/0x[0-9a-f]{9,16}/0xADDRESS/g'
+    sed -E "s/0x[0-9a-f]{9,16}/0xADDRESS/g; s,:$root/,:./,g"
 }
 
 run_script() { # PROGRAM FILE [OPTION...]: prints what the script prints
