@@ -128,6 +128,7 @@ static struct err *loop(struct live_run *run, int signal_fd)
     for (;;) {
         size_t taken = drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);
+        live_report_places(run);
         if (taken)
             fflush(run->print.out);
         if (run->is_over || ferror(run->print.out) || (ends_with_processes && !load_session_live(run->session)))
@@ -158,6 +159,7 @@ static struct err *attach(struct live_run *run)
         ERR_TRY(load_session_start(run->session, run->options->command));
     set_child(run, NULL, 0, 0);
     ERR_TRY(live_look_for_processes(run));
+    live_report_places(run);
     if (!run->options->quiet)
         print_attached(&run->print, count_probes(run));
     fflush(run->print.out);

@@ -8,7 +8,7 @@ for width in 64 32; do
     count=0
     for object in "$folder"/stream/*.o "$folder"/agent/*.o; do
         count=$((count + 1))
-        if [[ $object == */stream/* ]] && nm -u "$object" | grep -vE ' (port_|stream_|softfloat_|eval_|_GLOBAL_OFFSET_TABLE_)'; then
+        if [[ $object == */src/stream/* ]] && nm -u "$object" | grep -vE ' (port_|stream_|softfloat_|eval_|_GLOBAL_OFFSET_TABLE_)'; then
             echo "FAIL $object needs the above"
             failed=1
         fi
