@@ -39,6 +39,9 @@ static const char usage_text[] =
     "\n"
     "This is probity: processes are traced by jumps in their code, without the kernel. probity-trace(1) has more.\n";
 
+/* -l without a pattern: functions and USDT probes are listed only of files that are named. */
+static const char kinds_text[] = "BEGIN\nEND\ninterval:hz:\ninterval:ms:\ninterval:s:\ninterval:us:\nself:signal:SIGUSR1\n";
+
 enum { OPTION_INCLUDE = 256, OPTION_INFO, OPTION_UNSAFE, OPTION_NO_WARNINGS, OPTION_DIALECT, OPTION_DRY_RUN, OPTION_IGNORED };
 
 static const struct option options[] = {
@@ -161,8 +164,13 @@ static struct err *parse(struct tracing *tracing, int argc, char **argv, bool *e
             return NULL;
         ERR_TRY(parse_option(tracing, option, argc, argv));
     }
+    *ends = tracing->lists && !tracing->live.text && optind == argc;
+    if (*ends)
+        fputs(kinds_text, stdout);
+    if (*ends)
+        return NULL;
     if (tracing->lists && !tracing->live.text) {
-        const char *word = optind < argc ? argv[optind++] : "";
+        const char *word = argv[optind++];
         size_t length = strlen(word);
         if (length < 4 || strcmp(word + length - 3, ".bt"))
             tracing_set_pattern(tracing, word);

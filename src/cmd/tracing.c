@@ -146,6 +146,7 @@ struct err *tracing_read_environment(struct tracing *tracing)
     tracing->live.max_map_keys = (uint32_t)keys;
     tracing->live.max_cat_bytes = cat_bytes;
     tracing->live.missing_probes = getenv("BPFTRACE_MISSING_PROBES");
+    tracing->live.str_trunc_trailer = getenv("BPFTRACE_STR_TRUNC_TRAILER");
     tracing->live.print_maps_on_exit = getenv("BPFTRACE_PRINT_MAPS_ON_EXIT");
     return NULL;
 }

@@ -36,6 +36,7 @@ struct live_options {
     uint64_t max_cat_bytes;         /* likewise */
     const char *missing_probes;     /* NULL: likewise; error, warn, ignore */
     const char *print_maps_on_exit; /* NULL: likewise; a bool as text */
+    const char *str_trunc_trailer;  /* NULL: likewise */
 
     const pid_t *pid;
     size_t n_pids;

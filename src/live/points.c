@@ -226,6 +226,9 @@ void live_add_clause(struct live_script *script, const struct live_options *opti
     bool needs_file = mentions_arguments(options, clause);
     for (size_t i = 0; i < clause->n_points; i++) {
         const struct script_point *point = &clause->points[i];
+        if (point->kind == SCRIPT_P_PROFILE)
+            add_problem(script,
+                        err_new(ERR_USAGE, "%s: sampling in scripts is not done yet; interval fires in the controller", point->text));
         if (in_host(point->kind))
             add_context(script, add_unit(script, index, point), WIRE_LP64, NULL);
         else if (point->kind == SCRIPT_P_USDT)

@@ -1,8 +1,10 @@
 /* Records → what the script asked for: printing, clearing maps, ending. */
+#include "live/match.h"
 #include "live/run.h"
 
 #include "stream/stream.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -135,15 +137,24 @@ static void print_one_map(struct live_run *run, const struct script_action *acti
     drain_contents_deinit(&contents);
 }
 
+static uint64_t cat_bytes(const struct live_run *run)
+{
+    const char *text = live_setting(run->script, NULL, "max_cat_bytes", "10240");
+    return run->options->max_cat_bytes ? run->options->max_cat_bytes : strtoull(text, NULL, 0);
+}
+
 static void run_command(struct live_run *run, const struct print_event *event, bool is_file)
 {
     enum { LARGEST = 1 << 20 };
     char *text = print_event_text(&run->print, event);
     FILE *in = is_file ? fopen(text, "re") : popen(text, "re");
+    uint64_t most = is_file ? cat_bytes(run) : LARGEST;
+    if (!in)
+        fprintf(run->print.err, "ERROR: %s: %s\n", text, strerror(errno));
     if (in) {
         char *all = NULL, buffer[4096];
         size_t n, length = 0;
-        while (length < LARGEST && (n = fread(buffer, 1, sizeof buffer, in)) > 0) {
+        while (length < most && (n = fread(buffer, 1, most - length < sizeof buffer ? most - length : sizeof buffer, in)) > 0) {
             char *longer = memory_alloc(length + n);
             if (length)
                 memcpy(longer, all, length);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,8 +29,12 @@ static const char *find_name(void *cookie, enum print_name what, uint32_t number
     struct live_run *run = cookie;
     const char *name =
         number >= LIVE_OWN_NAMES ? names_text(&run->names, number - LIVE_OWN_NAMES) : names_text(load_session_names(run->session), number);
-    (void)what;
-    return name;
+    if (what != PRINT_NAME_PROBE_TYPE || !name)
+        return name;
+    if (!strcasecmp(name, "begin") || !strcasecmp(name, "end"))
+        return "special";
+    snprintf(run->kind, sizeof run->kind, "%.*s", (int)strcspn(name, ":"), name);
+    return run->kind;
 }
 
 static const char *find_time_format(void *cookie, uint32_t number)
@@ -82,13 +87,23 @@ static uint64_t run_timers(struct live_run *run)
 
 /* ---- the run ---- */
 
-static int signals_fd(void)
+static bool has_signal_clauses(const struct live_run *run)
+{
+    bool found = false;
+    for (size_t i = 0; i < run->script->point.n; i++)
+        found |= run->script->point.at[i].point->kind == SCRIPT_P_SIGNAL;
+    return found;
+}
+
+static int signals_fd(const struct live_run *run)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    if (has_signal_clauses(run))
+        sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     return signalfd(-1, &set, SFD_CLOEXEC);
@@ -116,8 +131,10 @@ static struct err *serve(struct live_run *run, int signal_fd, int wait_ms)
         return err_errno(ERR_SYSTEM, errno, "poll");
     struct signalfd_siginfo info;
     if (ready > 0 && fds[0].revents && read(signal_fd, &info, sizeof info) == sizeof info) {
-        run->stop_signal = (int)info.ssi_signo;
-        run->is_over = true;
+        run->is_over = info.ssi_signo != SIGUSR1;
+        run->stop_signal = run->is_over ? (int)info.ssi_signo : 0;
+        if (!run->is_over)
+            live_run_clauses(run, SCRIPT_P_SIGNAL);
     }
     return ready > 0 ? load_session_handle(session) : NULL;
 }
@@ -144,7 +161,7 @@ static uint64_t count_probes(const struct live_run *run)
     uint64_t probes = 0, session = 0;
     for (size_t i = 0; i < run->script->point.n; i++) {
         enum script_point_kind kind = run->script->point.at[i].point->kind;
-        probes += kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_PROFILE;
+        probes += kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_SIGNAL;
     }
     for (size_t i = 0; i < run->script->spec.n; i++)
         session += load_session_matches(run->session, i);
@@ -214,7 +231,7 @@ static int exit_code(const struct live_run *run)
 
 static struct err *run_session(struct live_run *run)
 {
-    int signal_fd = signals_fd();
+    int signal_fd = signals_fd(run);
     live_run_clauses(run, SCRIPT_P_BEGIN);
     struct err *error = attach(run);
     bool attached = !error;
@@ -269,6 +286,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
         run.print.dialect = options->dialect;
+        run.print.max_strlen = script_max_strlen(script->program);
+        run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
         error = run_session(&run);
         *code = exit_code(&run);

@@ -44,6 +44,7 @@ struct live_run {
     uint64_t next_look_ns;
     uint64_t places;  /* that the script's trace points mean in files */
     uint64_t refused; /* insertions into maps that were reported */
+    char kind[16];    /* of a probe, while it is printed */
     bool is_over;     /* exit() was called, or a signal came */
     int exit_code;    /* of exit() */
     bool has_exit_code;

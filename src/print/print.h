@@ -75,6 +75,8 @@ struct print {
     bool json;
     enum print_dialect dialect;
     struct print_names names;
+    size_t max_strlen;          /* strings that fill as much were cut; 0: not known */
+    const char *trailer;        /* what 0.26 shows behind these; NULL: ".." */
     int64_t session_to_wall_ns; /* what to add to PRINT_CLOCK_SESSION */
     int64_t boot_to_wall_ns;
     struct print_text text; /* what is being put together */

@@ -283,14 +283,15 @@ static void put_string(struct print *print, struct print_text *text, const struc
     const char *bytes;
     size_t n;
     value_string(value, &bytes, &n);
-    /* A string without its NUL was cut: 0.26 says so. */
-    if (value->type->kind != SCRIPT_T_STRING || n < value->type->bytes || print->dialect == PRINT_17) {
+    /* A string without its NUL was cut, or one as long as they can be: 0.26 says so. */
+    bool is_cut = n >= value->type->bytes || (print->max_strlen && n + 1 == print->max_strlen);
+    if (value->type->kind != SCRIPT_T_STRING || !is_cut || print->dialect == PRINT_17) {
         put_said(text, bytes, n, style);
         return;
     }
     struct print_text whole = {0};
     text_bytes(&whole, bytes, n);
-    text_string(&whole, "..");
+    text_string(&whole, print->trailer ? print->trailer : "..");
     put_said(text, whole.at, whole.n, style);
     free(whole.at);
 }

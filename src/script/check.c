@@ -240,13 +240,14 @@ static void infer(struct script_program *program, struct script_context *context
     }
 }
 
-/* Maps that are assigned only what depends on themselves (`@n = @n + 1`) are integers. False: there are none. */
+/* Maps that are assigned only what depends on themselves (`@n = @n + 1`), or that are declared and never used, are integers. False: there
+ * are none. */
 static bool settle_maps(struct script_program *program)
 {
     bool settled = false;
     for (size_t i = 0; i < program->maps.n; i++) {
         struct map_entry *map = &program->maps.at[i];
-        if (!map->is_target || map->map.value->kind != SCRIPT_T_UNKNOWN)
+        if ((!map->is_target && map->is_used) || map->map.value->kind != SCRIPT_T_UNKNOWN)
             continue;
         map->map.value = script_type_int(program->types[SCRIPT_LP64], 8, true);
         settled = true;
@@ -360,6 +361,11 @@ const char *script_config(const struct script_program *program, const char *name
         if (strcmp(program->settings.at[i].name, name) == 0)
             return program->settings.at[i].value;
     return NULL;
+}
+
+unsigned script_max_strlen(const struct script_program *program)
+{
+    return program->max_strlen;
 }
 
 char *script_help(const struct script_program *program)

@@ -152,6 +152,23 @@ struct script_expr *check_action(struct checker *c, enum script_call call, const
 /* ---- maps ---- */
 
 /* delete(@x), delete(@x[k]), delete(@x, k), has_key(@x, k), find(@x, k, $v) */
+/* { $variable = @map[key]; true }, the second half of find(). */
+static struct script_expr *find_value(struct checker *c, const struct script_expr *has, const struct script_type *read, uint32_t slot,
+                                      const struct script_type *type)
+{
+    struct script_expr *value = expr_new(c, SCRIPT_E_MAP, has->span, read);
+    value->map = has->map;
+    value->key = has->key;
+    struct script_stmt *assign = stmt_new(c, SCRIPT_S_ASSIGN, has->span);
+    assign->target = expr_new(c, SCRIPT_E_SCRATCH, has->span, type);
+    assign->target->slot = slot;
+    assign->value = convert(c, value, type);
+    struct script_expr *block = expr_new(c, SCRIPT_E_BLOCK, has->span, bool_type(c));
+    block->body = assign;
+    block->left = expr_int(c, has->span, block->type, 1);
+    return block;
+}
+
 static struct script_expr *check_keyed(struct checker *c, enum script_call call, const struct node *node)
 {
     const struct node *target = node->list[0];
@@ -177,7 +194,7 @@ static struct script_expr *check_keyed(struct checker *c, enum script_call call,
             return expr_bad(c, node->span);
     }
     uint32_t index = map_index(c, map);
-    struct script_expr *expr = call_new(c, call, node->span, bool_type(c), call == SCRIPT_C_FIND);
+    struct script_expr *expr = call_new(c, call == SCRIPT_C_FIND ? SCRIPT_C_HAS_KEY : call, node->span, bool_type(c), 0);
     expr->map = index;
     expr->key = key;
     if (call != SCRIPT_C_FIND)
@@ -199,9 +216,10 @@ static struct script_expr *check_keyed(struct checker *c, enum script_call call,
     if (!type)
         return FAIL(c, node->span, "Type mismatch for $%s: the value of %s has the type '%s'", result->text, map->map.name,
                     type_text(c, map_read_type(c, map)));
-    expr->list[0] = expr_new(c, SCRIPT_E_SCRATCH, result->span, type);
-    expr->list[0]->slot = slot;
-    return expr;
+    struct script_expr *both = expr_new(c, SCRIPT_E_AND, node->span, bool_type(c));
+    both->left = expr;
+    both->right = find_value(c, expr, map_read_type(c, map), slot, type);
+    return both;
 }
 
 struct script_expr *check_map_call(struct checker *c, enum script_call call, const struct node *node)

@@ -109,6 +109,8 @@ const struct script_clause *script_clause_at(const struct script_program *progra
 void script_place(const struct script_program *program, struct script_span span, const char **name, unsigned *line, unsigned *column);
 /* The value of a config variable: the script's, else NULL. name: lower case, without BPFTRACE_. */
 const char *script_config(const struct script_program *program, const char *name);
+/* The bytes that str() gives room for, with the NUL. */
+unsigned script_max_strlen(const struct script_program *program);
 /* The names, defaults and descriptions of getopt() calls, for --help, as lines of text. The caller frees. */
 char *script_help(const struct script_program *program);
 

@@ -32,7 +32,7 @@ run_script() { # PROGRAM FILE [OPTION...]: prints what the script prints
     read -ra command <<<"$victims/64/${victim:-v_corpus}"
     timeout --foreground -k 2 30 "$program" "$@" "${options[@]}" -c "${command[*]}" "$file" "${args[@]}" >"$out" 2>"$work/err" || code=$?
     normalise <"$out"
-    [ $code = 0 ] || { echo "exit code $code"; grep -v RLIMIT_MEMLOCK "$work/err"; }
+    [ $code = 0 ] || { echo "exit code $code"; sed -E '/RLIMIT_MEMLOCK|^Attached/d' "$work/err"; }
 }
 
 # Where values are equal, 0.17 leaves the order open: such a run of lines of one map is sorted in both outputs. A histogram is one entry.
