@@ -26,14 +26,17 @@ $(BUILD)/obj/%.o: src/%.c
 
 # The agent: freestanding, once per data model, linked flat and embedded.
 AGENT_CFLAGS = $(STD) $(WARN) -O2 -ffreestanding -fPIE -fvisibility=hidden -mgeneral-regs-only -fno-stack-protector \
-	-fno-asynchronous-unwind-tables -fcf-protection=none -fno-builtin -fno-tree-loop-distribute-patterns -mstringop-strategy=loop -MMD -MP
-# Clauses run on the same code here and in the host. The direction flag is the program's: no string instructions.
-AGENT_STREAM = $(addprefix src/stream/,eval.c map.c ring.c softfloat.c)
-AGENT_SRC = $(wildcard src/agent/*.c) $(AGENT_STREAM)
+	-fno-asynchronous-unwind-tables -fcf-protection=none -fno-builtin -fno-tree-loop-distribute-patterns -fno-jump-tables \
+	-fno-reorder-blocks-and-partition -mstringop-strategy=loop -MMD -MP
+# What of stream/ also runs in the agent. The direction flag is the program's: no string instructions.
+FREESTANDING_SRC = $(addprefix src/stream/,eval.c map.c ring.c softfloat.c)
+AGENT_SRC = $(wildcard src/agent/*.c) $(FREESTANDING_SRC)
+AGENT_FIXED_64 = -ffixed-rbp
+AGENT_FIXED_32 = -ffixed-ebp
 
-$(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h src/wire/*.def src/agent/*.h src/stream/*.h)
+$(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h src/wire/*.def) $(wildcard src/agent/*.h src/stream/*.h)
 	@mkdir -p $(@D)
-	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
+	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) $(AGENT_FIXED_$*) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
 
 $(BUILD)/gen/agent_blob.c: $(BUILD)/agent64.elf $(BUILD)/agent32.elf tool/embed.sh
 	@mkdir -p $(@D)

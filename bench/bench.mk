@@ -2,7 +2,7 @@
 bench:
 	tool/install-deps.sh --bench
 	$(MAKE) -j2 all build/bench/victim
-	bench/run.sh
+	bench/run.sh; first=$$?; bench/trace.sh && exit $$first
 
 build/bench/victim: bench/victim.c
 	@mkdir -p $(@D)

@@ -10,11 +10,13 @@ M32 = -m32 -idirafter /usr/include/$(MULTIARCH)
 VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so
 # One source in the ways that programs come: v_count-KIND.
 VARIANT_KINDS = nopie static static-pie stripped musl musl-static
-VARIANTS = $(VARIANT_KINDS:%=v_count-%) v_exceptions-static v_signals-static-pie
+VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_exceptions-static v_signals-static-pie v_fault_throw-static
 FLAGS_nopie = -no-pie -fno-pie
 FLAGS_static = -static -no-pie -fno-pie
 FLAGS_static-pie = -static-pie -fPIE
 FLAGS_stripped = -s
+
+$(foreach w,64 32,$(VICTIMS)/$(w)/v_fault_throw $(VICTIMS)/$(w)/v_fault_throw-static): VICTIM_CFLAGS += -fnon-call-exceptions
 
 victims: $(foreach w,64 32,$(addprefix $(VICTIMS)/$(w)/,$(VICTIM_NAMES) $(VARIANTS)))
 
@@ -64,7 +66,9 @@ $(VICTIMS)/musl32.specs:
 	        $(MUSL32)/usr/lib/i386-linux-musl/musl-gcc.specs > $@; else : > $@; fi
 
 # test/unit/FOLDER_NAME.c is one program; a test of several files is all of test/insn/state_*.c.
-UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal
+UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal \
+	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal ops softfloat cost) \
+	$(AGENT_SRC:%.c=$(BUILD)/test/stream/$(w)/obj/agent/%.o))
 unit-tests: $(UNIT_TESTS)
 $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
@@ -74,13 +78,46 @@ $(BUILD)/test/insn/state_equal: $(wildcard test/insn/state_*.c) test/insn/state.
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(HOST_CFLAGS)) -o $@ $(wildcard test/insn/state_*.c) $(BUILD)/libprobity.a $(LIBS)
 
+# Programs of test/stream come in both widths. What runs while a body is called is compiled as for the agent: vector registers and the
+# direction of string instructions are then the traced program's.
+EQUAL_AGENT_SRC = $(FREESTANDING_SRC) test/stream/equal_world.c
+EQUAL_HOST_SRC = $(wildcard src/base/*.c src/jit/*.c) $(addprefix src/stream/,verify.c stream.c op.c dump.c) \
+	$(addprefix test/stream/,equal_program.c equal_run.c)
+define stream_rules
+$(BUILD)/test/stream/$(1)/obj/agent/%.o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(M$(1)) -I. $$(AGENT_CFLAGS) -c -o $$@ $$<
+$(BUILD)/test/stream/$(1)/obj/host/%.o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(M$(1)) -I. $$(filter-out -fsanitize% -fno-sanitize%,$$(HOST_CFLAGS)) -fno-pie -msse2 -mfpmath=sse -c -o $$@ $$<
+$(BUILD)/test/stream/$(1)/softfloat: $(BUILD)/test/stream/$(1)/obj/host/test/stream/softfloat.o $(BUILD)/test/stream/$(1)/obj/agent/src/stream/softfloat.o
+	$$(CC) $$(M$(1)) -no-pie -o $$@ $$^ -lm
+$(BUILD)/test/stream/$(1)/%: $(BUILD)/test/stream/$(1)/obj/host/test/stream/%.o \
+	$(EQUAL_AGENT_SRC:%.c=$(BUILD)/test/stream/$(1)/obj/agent/%.o) $(EQUAL_HOST_SRC:%.c=$(BUILD)/test/stream/$(1)/obj/host/%.o)
+	$$(CC) $$(M$(1)) -no-pie -o $$@ $$^
+endef
+$(eval $(call stream_rules,64))
+$(eval $(call stream_rules,32))
+.SECONDARY:
+
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
-FUZZED_SRC = $(foreach d,base script symbol insn insn/x86,$(wildcard src/$(d)/*.c))
+FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print,$(wildcard src/$(d)/*.c))
+FUZZED_OBJ = $(FUZZED_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
+FUZZ_CFLAGS = $(STD) $(WARN) -I. -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 fuzzers: $(FUZZERS)
-$(BUILD)/fuzz/%: fuzz/%.c $(FUZZED_SRC) $(wildcard src/base/*.h src/script/*.h src/script/*.def src/symbol/*.h src/insn/*.h src/insn/x86/*.h src/insn/*.def)
+$(BUILD)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZED_SRC) $(LIBS)
+	$(CC) $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_OBJ)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ $(LIBS)
+
+# Streams come from the generator of test/stream, and run in its world.
+FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
+	$(addprefix test/stream/equal_,program.c run.c world.c)
+$(BUILD)/fuzz/stream_%: $(BUILD)/fuzz/obj/fuzz/stream_%.o $(FUZZED_STREAM_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^
+-include $(wildcard $(BUILD)/fuzz/obj/*/*.d $(BUILD)/fuzz/obj/*/*/*.d $(BUILD)/fuzz/obj/*/*/*/*.d)
 
 check:
 	tool/install-deps.sh --test
@@ -108,4 +145,4 @@ install: all
 	for page in doc/man/*.1; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
 
 .PHONY: victims unit-tests fuzzers check check-long asan demo install
--include $(wildcard $(BUILD)/test/unit/*.d)
+-include $(wildcard $(BUILD)/test/unit/*.d $(BUILD)/test/stream/*/obj/*/*/*/*.d)

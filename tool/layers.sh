@@ -19,7 +19,7 @@ BEGIN {
     allow("agent", "wire stream")
     allow("drain", "base wire stream")
     allow("print", "base wire script drain")
-    allow("live", "base wire symbol target script stream load drain print")
+    allow("live", "base wire symbol insn target script stream load drain print")
     allow("cmd", "base wire symbol insn target script stream jit load drain print live gen")
     # folder: the only headers from outside the project it may include.
     only("wire", "stdint.h stddef.h stdbool.h assert.h")

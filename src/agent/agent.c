@@ -11,28 +11,26 @@
 #else
 #define RETURN_FROM_SIGNAL "mov $173,%eax\n int $0x80\n"
 #endif
+#define JUMP(function) ".byte 0xe9\n .long " function " - . - 4\n .balign 8\n"
 __asm__(".section .text.entry,\"ax\",@progbits\n"
         ".globl agent_entry\n"
-        "agent_entry:\n"
-        ".byte 0xe9\n .long agent_load_event - . - 4\n .balign 8\n"
-        ".byte 0xe9\n .long agent_trap - . - 4\n .balign 8\n" RETURN_FROM_SIGNAL ".balign 16\n"
-        ".globl agent_shared_va\n .hidden agent_shared_va\n"
-        "agent_shared_va: .quad 0\n"
-        ".org agent_entry + 128\n"
-        ".byte 0xe9\n .long eval_op - . - 4\n .balign 8\n"
-        ".byte 0xe9\n .long stream_ring_write_error - . - 4\n .balign 8\n"
-        ".byte 0xe9\n .long agent_claim - . - 4\n .balign 8\n"
-        ".byte 0xe9\n .long agent_release - . - 4\n .balign 8\n"
-        ".text\n");
+        "agent_entry:\n" JUMP("agent_load_event") JUMP("agent_trap") RETURN_FROM_SIGNAL ".balign 8\n" JUMP("agent_action")
+            JUMP("agent_enter") JUMP("agent_leave") ".globl agent_shared_va\n .hidden agent_shared_va\n"
+                                                    "agent_shared_va: .quad 0\n"
+                                                    ".long agent_wait_start - agent_entry\n"
+                                                    ".long agent_show_start - agent_entry\n"
+                                                    ".long agent_show_end - agent_entry\n"
+                                                    ".org agent_entry + 128\n" JUMP("eval_op") JUMP("stream_ring_write_error")
+                                                        JUMP("agent_claim") JUMP("agent_release") ".text\n");
 extern const volatile uint64_t agent_shared_va;
 
 #if defined __x86_64__
-enum { CONTEXT_PC_OFFSET = 168 };
+enum { CONTEXT_PC_OFFSET = 168, SAVED_ACTION = SAVED_SI };
 #else
-enum { CONTEXT_PC_OFFSET = 76 };
+enum { CONTEXT_PC_OFFSET = 76, SAVED_ACTION = SAVED_CX };
 #endif
 
-static long call(long number, const void *a, long b, const void *c, const void *d)
+static inline __attribute__((always_inline)) long call(long number, const void *a, long b, const void *c, const void *d)
 {
     return agent_call4(number, (long)a, b, (long)c, (long)d);
 }
@@ -40,9 +38,9 @@ static long call(long number, const void *a, long b, const void *c, const void *
 enum { OP_WAIT = 0, OP_WAKE = 1 };
 enum { WAIT_NS = 50000000, PATIENCE = 40 /* waits without a heartbeat until the controller is given up */ };
 
-/* Called while firing, at the loader's debug hook: the list of libraries is about to change or has changed. Tells the controller and waits
- * until it has answered. A controller that has died is noticed by its heartbeat, and then nobody waits again. */
-void agent_load_event(struct wire_shared *shared)
+/* Tells the controller that there is something to do and waits until it has answered. A controller that has died is noticed by its
+ * heartbeat, and then nobody waits again. */
+WAITS static void wait_for_controller(struct wire_shared *shared)
 {
     struct {
         long seconds, nanoseconds;
@@ -66,6 +64,64 @@ void agent_load_event(struct wire_shared *shared)
     }
 }
 
+/* Called while firing, at the loader's debug hook: the list of libraries is about to change or has changed. */
+WAITS void agent_load_event(struct wire_shared *shared, struct agent_block *block)
+{
+    (void)block;
+    wait_for_controller(shared);
+}
+
+/* As the kernel wants it. */
+struct action {
+    uintptr_t handler, flags, restorer;
+    uint64_t mask;
+};
+
+/* The kernel says whether it could read there; what it is asked to do it refuses. */
+WAITS static bool is_readable(const void *va)
+{
+    enum { BAD_ADDRESS = -14 };
+    return call(NR_SIGPROCMASK, (const void *)-1, (long)va, 0, (const void *)8) != BAD_ADDRESS;
+}
+
+/* Notes the handler for the controller. False when it is known already, or can not be followed. */
+WAITS static bool note_handler(struct wire_shared *shared, const struct action *action)
+{
+    enum { WITH_INFO = 4, WITH_RESTORER = 0x04000000 };
+    uint64_t restorer = action->flags & WITH_RESTORER ? action->restorer : 0;
+    uint32_t is_info = (action->flags & WITH_INFO) != 0;
+    for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
+        struct wire_handler *entry = &shared->handler[i];
+        uint32_t state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
+        if (state >= WIRE_HANDLER_WANTED && entry->va == action->handler && entry->restorer_va == restorer && entry->is_info == is_info)
+            return state != WIRE_HANDLER_KNOWN;
+    }
+    for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
+        struct wire_handler *entry = &shared->handler[i];
+        uint32_t expected = WIRE_HANDLER_FREE;
+        if (!__atomic_compare_exchange_n(&entry->state, &expected, WIRE_HANDLER_BUSY, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            continue;
+        entry->va = action->handler;
+        entry->restorer_va = restorer;
+        entry->is_info = is_info;
+        __atomic_store_n(&entry->state, WIRE_HANDLER_WANTED, __ATOMIC_RELEASE);
+        return true;
+    }
+    return false;
+}
+
+/* Called while firing, before rt_sigaction: a new handler is to have its probe when the signal comes. */
+WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
+{
+    const struct action *action = (const void *)agent_saved(block, SAVED_ACTION);
+    if (agent_saved(block, SAVED_AX) != NR_SIGACTION || !action || __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
+        return;
+    if (!is_readable(action) || !is_readable(&action->mask) || action->handler <= 1)
+        return;
+    if (note_handler(shared, action))
+        wait_for_controller(shared);
+}
+
 /* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. */
 void agent_trap(int number, void *info, void *context)
 {
@@ -80,10 +136,7 @@ void agent_trap(int number, void *info, void *context)
         }
     /* The program's own breakpoint: it is met again, and then the default action takes its course. If the trap was ours and has just been
      * removed, the program's instruction is there now. */
-    struct {
-        uintptr_t handler, flags, restorer;
-        uint64_t mask;
-    } action = {0, 0, 0, 0};
+    struct action action = {0, 0, 0, 0};
     *pc = va;
     if (*(const volatile uint8_t *)va == 0xcc)
         call(NR_SIGACTION, (const void *)(uintptr_t)number, (long)&action, 0, (const void *)8);

@@ -8,6 +8,7 @@
 enum {
     NR_FUTEX = 202,
     NR_SIGACTION = 13,
+    NR_SIGPROCMASK = 14,
     NR_GETPID = 39,
     NR_GETPPID = 110,
     NR_GETTID = 186,
@@ -18,7 +19,7 @@ enum {
     NR_CLOCK_GETTIME = 228,
     NR_PROCESS_VM_READV = 310,
 };
-static inline long agent_call6(long number, long a, long b, long c, long d, long e, long f)
+static inline __attribute__((always_inline)) long agent_call6(long number, long a, long b, long c, long d, long e, long f)
 {
     long result;
     register long r10 __asm__("r10") = d;
@@ -27,10 +28,15 @@ static inline long agent_call6(long number, long a, long b, long c, long d, long
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
     return result;
 }
+static inline __attribute__((always_inline)) long agent_call4(long number, long a, long b, long c, long d)
+{
+    return agent_call6(number, a, b, c, d, 0, 0);
+}
 #elif defined __i386__
 enum {
     NR_FUTEX = 240,
     NR_SIGACTION = 174,
+    NR_SIGPROCMASK = 175,
     NR_GETPID = 20,
     NR_GETPPID = 64,
     NR_GETTID = 224,
@@ -41,7 +47,7 @@ enum {
     NR_CLOCK_GETTIME = 265,
     NR_PROCESS_VM_READV = 347,
 };
-static inline long agent_call6(long number, long a, long b, long c, long d, long e, long f)
+static inline __attribute__((always_inline)) long agent_call6(long number, long a, long b, long c, long d, long e, long f)
 {
     long result;
     /* All registers are arguments: the sixth goes through the stack. */
@@ -56,13 +62,15 @@ static inline long agent_call6(long number, long a, long b, long c, long d, long
                      : "memory");
     return result;
 }
+/* Leaves the base pointer alone, as code that is called with a block must. */
+static inline __attribute__((always_inline)) long agent_call4(long number, long a, long b, long c, long d)
+{
+    long result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d) : "memory");
+    return result;
+}
 #else
 #error "the agent needs its system calls for this architecture"
 #endif
-
-static inline long agent_call4(long number, long a, long b, long c, long d)
-{
-    return agent_call6(number, a, b, c, d, 0, 0);
-}
 
 #endif

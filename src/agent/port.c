@@ -1,6 +1,7 @@
 /* What clauses need of the process they fire in. Called while firing, all of it. */
 #include "stream/port.h"
 #include "agent/call.h"
+#include "stream/softfloat.h"
 
 enum { PAGE = 4096, FUTEX_WAIT_OP = 0, FUTEX_WAKE_OP = 1, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
 
@@ -95,11 +96,15 @@ static uint32_t current_tid(const struct wire_process *process)
     return tid;
 }
 
-static uint32_t current_cpu(void)
+static uint32_t current_cpu(const struct wire_session *session)
 {
-    uint32_t limit = 0;
-    __asm__("lsl %1,%0" : "+r"(limit) : "r"(0x7b) : "cc");
-    return limit & 0xfff;
+    uintptr_t limit = 0;
+    if (session->has_rdpid) {
+        __asm__ volatile("rdpid %0" : "=r"(limit));
+        return (uint32_t)limit & 0xfff;
+    }
+    __asm__("lsl %1,%0" : "+r"(limit) : "r"((uintptr_t)0x7b) : "cc");
+    return (uint32_t)limit & 0xfff;
 }
 
 static uint32_t random_word(struct wire_process *process)
@@ -147,7 +152,7 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     case WIRE_CTX_PPID:
         return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETPPID, 0, 0, 0, 0);
     case WIRE_CTX_CPU:
-        return current_cpu();
+        return current_cpu((const struct wire_session *)(uintptr_t)fire->session_va);
     case WIRE_CTX_NSECS:
         return now_ns((const struct wire_session *)(uintptr_t)fire->session_va);
     case WIRE_CTX_RAND:
@@ -191,15 +196,25 @@ void port_wake(struct wire_session *session)
     agent_call4(NR_FUTEX, (long)&state->wake, FUTEX_WAKE_OP, 1, 0);
 }
 
-/* JIT code reads these registers itself; nothing else runs clauses here. */
+/* JIT code reads these registers itself. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
 {
     (void)fire, (void)number, (void)bytes;
     return 0;
 }
 
+/* Neither the body nor the agent uses these registers, so they are still the program's. Saving them changes nothing. */
 uint64_t port_st0(struct wire_fire *fire)
 {
+    struct {
+        uint16_t control, status;
+        uint8_t full; /* a bit for each register, whatever the top */
+        uint8_t unused[27];
+        uint64_t significand;
+        uint16_t sign_exponent;
+        uint8_t rest[512 - 42];
+    } __attribute__((packed, aligned(16))) state;
     (void)fire;
-    return 0;
+    __asm__ volatile("fxsave %0" : "=m"(state));
+    return state.full >> (state.status >> 11 & 7) & 1 ? softfloat_from_x87(state.significand, state.sign_exponent) : SOFTFLOAT_NAN;
 }

@@ -25,6 +25,7 @@ static const char usage_text[] =
     "  -l                  list the places that PATTERN, or the script, means\n"
     "  -d                  print the checked tree and what it compiles to, and end\n"
     "      --dialect 0.17  print as that version of bpftrace does, not as 0.26\n"
+    "      --follow        also trace what the processes and their children execute\n"
     "      --lossless      a thread waits when there is no room for what it prints\n"
     "      --unsafe        allow system(), signal()\n"
     "\n"
@@ -72,6 +73,9 @@ static struct err *parse_option(struct tracing *tracing, int option, bool *help)
     case 'v':
         tracing->live.verbose = true;
         break;
+    case 'F':
+        tracing->live.follow = true;
+        break;
     case 'L':
         tracing->live.lossless = true;
         break;
@@ -89,10 +93,11 @@ static struct err *parse_option(struct tracing *tracing, int option, bool *help)
 
 static struct err *parse(struct tracing *tracing, int argc, char **argv, bool *help)
 {
-    static const struct option options[] = {
-        {"pid", required_argument, NULL, 'p'},     {"format", required_argument, NULL, 'f'}, {"include", required_argument, NULL, 'i'},
-        {"verbose", no_argument, NULL, 'v'},       {"lossless", no_argument, NULL, 'L'},     {"unsafe", no_argument, NULL, 'u'},
-        {"dialect", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},     {"format", required_argument, NULL, 'f'},
+                                            {"include", required_argument, NULL, 'i'}, {"verbose", no_argument, NULL, 'v'},
+                                            {"follow", no_argument, NULL, 'F'},        {"lossless", no_argument, NULL, 'L'},
+                                            {"unsafe", no_argument, NULL, 'u'},        {"dialect", required_argument, NULL, 'D'},
+                                            {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     int own = argc;
     opterr = 0;
     for (int i = 1; i < argc && own == argc; i++)

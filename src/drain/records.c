@@ -80,6 +80,8 @@ static void advance(struct drain_session *session, struct reader *reader, bool o
                 break;
             if (!over && !thread_is_gone(record))
                 return;
+            if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) != state)
+                continue; /* it was committed before its thread went */
             __atomic_add_fetch(&wire_state(session->memory)->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
             release(reader, state >> 2);
             continue;

@@ -41,6 +41,12 @@ static bool tsc_is_steady(void)
     return __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1;
 }
 
+static bool has_rdpid(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> 22 & 1;
+}
+
 static void set_clock(struct wire_session *memory, const struct drain_clock *first)
 {
     enum { LEAST_NS = 10000000 };
@@ -136,6 +142,7 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
         .frame_bytes = largest_frame(stream),
         .shard_mask = processors - 1,
         .lossless = options->lossless,
+        .has_rdpid = has_rdpid(),
     };
     layout->maps_offset = round_up(sizeof *layout, 64);
     layout->data_offset = round_up(layout->maps_offset + (uint64_t)layout->map_count * sizeof(struct wire_map), 64);

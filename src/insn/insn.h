@@ -9,7 +9,7 @@
  *
  * Where a copy can be told from the original
  *  a. The x87 instruction pointer (FIP in fnstenv, fnsave, fxsave, xsave images) is the address of the copy. So are the pc in a signal
- *     frame, until it is mapped through the step list, and si_call_addr of SIGSYS.
+ *     frame and si_addr or si_call_addr, until they are mapped through the step list (agent/signal.c).
  *  b. Between `syscall` and the instruction after it in the copy, rcx holds an address in the copy.
  *  c. A call through memory writes one word below the return address, which the callee may use anyway. If its operand overlaps that word
  *     or the return address, the copy calls the right place, but a thread put back in its midst does not.

@@ -8,8 +8,8 @@
  *
  * Invariants
  *  1. A body changes no register and no flag that the program can see: it saves and puts back what it uses, and says which that is. The
- *     direction flag is neither changed nor relied upon; neither are vector and x87 registers (XMM, ST0 and the operations on doubles save
- * what they use, with the control and status words).
+ *     direction flag is neither changed nor relied upon; vector and x87 registers are read (XMM, ST0), never written: doubles are computed
+ *     in integers.
  *  2. It uses at most JIT_STACK_MAX bytes of the stack besides what it calls: larger frames come from the session's pool.
  *  3. Arithmetic, jumps, context, frame access, and count, sum, hist and integers in maps without a key are done in place; the rest calls
  *     eval_op() in the agent with the instruction, which lies among the body's constants. So whatever is not done in place is the same code
@@ -31,11 +31,11 @@ struct jit_process {
     uint64_t session_va;                /* struct wire_session */
     const struct wire_session *session; /* the same memory, here */
     uint64_t process_va;                /* struct wire_process */
-    int32_t tid_offset;                 /* as in struct wire_process */
     uint64_t op_va;                     /* uint32_t eval_op(struct wire_fire *, const struct wire_insn *) */
     uint64_t error_va;                  /* void (struct wire_fire *): writes the error record */
-    uint64_t claim_va;                  /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted */
-    uint64_t release_va;                /* void (struct wire_fire *, uint64_t frame_va) */
+    uint64_t
+        claim_va; /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted: the body then ends */
+    uint64_t release_va; /* void (struct wire_fire *, uint64_t frame_va) */
 };
 
 struct jit_body {

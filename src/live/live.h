@@ -41,7 +41,7 @@ struct live_options {
     const pid_t *pid;
     size_t n_pids;
     char *const *command; /* NULL: none */
-    bool json, quiet, verbose, lossless;
+    bool json, quiet, verbose, lossless, follow;
     bool no_warnings, dry_run;
     bool ignores_status; /* the command's exit code is not the run's */
     enum print_dialect dialect;

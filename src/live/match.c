@@ -59,6 +59,10 @@ static struct err *match_spec(struct live_script *script, const struct live_opti
         return NULL;
     target_paths paths = {0};
     find_paths(options, spec, &paths);
+    if (!paths.n && !strchr(spec->module, '/')) {
+        *known = false; /* a library that only the program knows where to find */
+        return NULL;
+    }
     struct err *problem = paths.n ? NULL : err_new(ERR_NO_MATCH, "No probes to attach: %s: no such file", spec->text);
     for (size_t i = 0; i < paths.n; i++) {
         struct live_file *file = live_files_open(&script->files, paths.at[i]);

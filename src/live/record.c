@@ -145,17 +145,27 @@ static uint64_t cat_bytes(const struct live_run *run)
 
 static void run_command(struct live_run *run, const struct print_event *event, bool is_file)
 {
+    enum { LARGEST = 1 << 20 };
     char *text = print_event_text(&run->print, event);
     FILE *in = is_file ? fopen(text, "re") : popen(text, "re");
-    uint64_t left = is_file ? cat_bytes(run) : UINT64_MAX;
+    uint64_t most = is_file ? cat_bytes(run) : LARGEST;
     if (!in)
         fprintf(run->print.err, "ERROR: %s: %s\n", text, strerror(errno));
     if (in) {
-        char buffer[4096];
-        size_t n;
-        for (; left && (n = fread(buffer, 1, left < sizeof buffer ? left : sizeof buffer, in)) > 0; left -= n)
-            print_output(&run->print, is_file ? PRINT_OUTPUT_CAT : PRINT_OUTPUT_SYSTEM, buffer, n);
+        char *all = NULL, buffer[4096];
+        size_t n, length = 0;
+        while (length < most && (n = fread(buffer, 1, most - length < sizeof buffer ? most - length : sizeof buffer, in)) > 0) {
+            char *longer = memory_alloc(length + n);
+            if (length)
+                memcpy(longer, all, length);
+            memcpy(longer + length, buffer, n);
+            free(all);
+            all = longer;
+            length += n;
+        }
         is_file ? fclose(in) : pclose(in);
+        print_output(&run->print, is_file ? PRINT_OUTPUT_CAT : PRINT_OUTPUT_SYSTEM, all, length);
+        free(all);
     }
     free(text);
 }
@@ -169,7 +179,7 @@ static void take_action(struct live_run *run, const struct drain_record *record,
     script_place(run->script->program, action->span, &event.name, &event.line, &event.column);
     switch (action->call) {
     case SCRIPT_C_JOIN:
-        event.part_bytes = STREAM_JOIN_BYTES;
+        event.join_bytes = STREAM_JOIN_BYTES;
         break;
     case SCRIPT_C_EXIT:
         run->is_over = true;

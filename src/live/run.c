@@ -37,17 +37,16 @@ static const char *find_name(void *cookie, enum print_name what, uint32_t number
     return run->kind;
 }
 
+static const char *find_time_format(void *cookie, uint32_t number)
+{
+    struct live_run *run = cookie;
+    return number < run->script->built.time_format.n ? run->script->built.time_format.at[number] : NULL;
+}
+
 static bool find_symbol(void *cookie, uint64_t va, uint32_t pid, char *text, size_t room)
 {
     struct live_run *run = cookie;
     return load_session_symbol(run->session, (pid_t)pid, va, text, room);
-}
-
-static const char *find_time_format(void *cookie, uint32_t number)
-{
-    const struct live_run *run = cookie;
-    const struct stream_built *built = &run->script->built;
-    return number < built->record.n && built->record.at[number].action ? built->record.at[number].action->text : NULL;
 }
 
 /* cpid, before the command's first probe can fire: when its modules are looked at, which it is held for. */
@@ -146,6 +145,7 @@ static struct err *loop(struct live_run *run, int signal_fd)
     for (;;) {
         size_t taken = drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);
+        live_report_places(run);
         if (taken)
             fflush(run->print.out);
         if (run->is_over || ferror(run->print.out) || (ends_with_processes && !load_session_live(run->session)))
@@ -176,6 +176,7 @@ static struct err *attach(struct live_run *run)
         ERR_TRY(load_session_start(run->session, run->options->command));
     set_child(run, NULL, 0, 0);
     ERR_TRY(live_look_for_processes(run));
+    live_report_places(run);
     if (!run->options->quiet)
         print_attached(&run->print, count_probes(run));
     fflush(run->print.out);
@@ -280,6 +281,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.frame = memory_zero(WIRE_FRAME_MAX / 8 + 1, 8);
         run.program = (struct load_program){script->built.stream, run.memory.memory, run.memory.fd, script->spec_clause.at};
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, set_child, &run);
+        if (options->follow)
+            load_session_follow(run.session);
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
         run.print.dialect = options->dialect;

@@ -40,6 +40,7 @@ struct live_run {
     VEC(struct live_waiting) waiting;
     VEC(struct live_error) error;
     VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
+    size_t rows_reported;
     uint64_t next_look_ns;
     uint64_t places;  /* that the script's trace points mean in files */
     uint64_t refused; /* insertions into maps that were reported */
@@ -61,6 +62,9 @@ void live_take_record(void *context, const struct drain_record *record);
 /* Losses and refusals since the last time. */
 void live_report_losses(struct live_run *run);
 void live_report_errors(struct live_run *run);
+
+/* places.c: trace points that can not be probed, of those that came since the last time. */
+void live_report_places(struct live_run *run);
 
 /* discover.c: processes that map a file of the script. */
 struct err *live_look_for_processes(struct live_run *run);

@@ -191,6 +191,23 @@ static struct err *place_far_island(struct load_process *process, struct load_si
     return target_write(process->target, site->far_island_va, bytes, process->fire.mode == INSN_MODE_64 ? sizeof bytes : 5);
 }
 
+static void free_trampoline(struct load_process *process, const struct load_site *site)
+{
+    load_region_free(process, site->trampoline_va - sizeof(struct wire_trampoline),
+                     site->trampoline_bytes + sizeof(struct wire_trampoline));
+}
+
+static struct err *write_trampoline(struct load_process *process, const struct load_site *site, const struct load_trampoline *trampoline)
+{
+    struct wire_trampoline head = {WIRE_TRAMPOLINE_MAGIC ^ site->trampoline_va, site->pc_first, site->pc_count};
+    uint8_t *bytes = memory_alloc(sizeof head + trampoline->code.n);
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + sizeof head, trampoline->code.at, trampoline->code.n);
+    struct err *error = target_write(process->target, site->trampoline_va - sizeof head, bytes, sizeof head + trampoline->code.n);
+    free(bytes);
+    return error;
+}
+
 /* Room for the trampoline, its code, and its journal entry. */
 static struct err *build_site(struct change *change, struct load_function *function, struct load_site *site, size_t more,
                               enum insn_reason *reason)
@@ -203,8 +220,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
     if (*reason != INSN_OK)
         return NULL;
     site->trampoline_bytes = (uint32_t)trampoline->code.n;
-    struct err *error =
-        load_region_alloc(process, module->start_va, module->end_va, trampoline->code.n, more * trampoline->code.n, &site->trampoline_va);
+    size_t bytes = sizeof(struct wire_trampoline) + trampoline->code.n;
+    struct err *error = load_region_alloc(process, module->start_va, module->end_va, bytes, more * bytes, &site->trampoline_va);
     if (error && error->code == ERR_PLACE) {
         err_free(error);
         *reason = INSN_NO_ROOM;
@@ -212,17 +229,18 @@ static struct err *build_site(struct change *change, struct load_function *funct
     }
     if (error)
         return error;
+    site->trampoline_va += sizeof(struct wire_trampoline);
     *reason = load_emit(&process->fire, &function->flow, &site->window, site->probe.at, site->probe.n, module->bias, site->trampoline_va,
                         trampoline);
     if (*reason != INSN_OK) {
-        load_region_free(process, site->trampoline_va, site->trampoline_bytes);
+        free_trampoline(process, site);
         return NULL;
     }
     site->far_island_va = 0;
     if (site->window.far_span) {
         ERR_TRY(place_far_island(process, site, module->bias, reason));
         if (*reason != INSN_OK) {
-            load_region_free(process, site->trampoline_va, site->trampoline_bytes);
+            free_trampoline(process, site);
             return NULL;
         }
     }
@@ -235,8 +253,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
     memcpy(site->original, symbol_file_text(module->code->file, site->window.va, &available), site->window.length);
     if (site->window.island_va)
         memcpy(site->island_original, symbol_file_text(module->code->file, site->window.island_va, &available), 5);
-    ERR_TRY(target_write(process->target, site->trampoline_va, trampoline->code.at, trampoline->code.n));
-    return load_journal_add(process, site, module->bias, trampoline);
+    ERR_TRY(load_journal_add(process, site, module->bias, trampoline));
+    return write_trampoline(process, site, trampoline);
 }
 
 /* Takes a site for each planned window: one that is already there, or a new one. */
@@ -327,6 +345,28 @@ static int by_module_and_function(const void *a, const void *b)
     return x->func_va < y->func_va ? -1 : x->func_va > y->func_va;
 }
 
+/* A handler that sees what it would natively is not worth a trap: the controller would have to stay attached. */
+static void refuse_signal_traps(const struct load_function *function, struct replan *plan)
+{
+    size_t kept = 0;
+    for (size_t w = 0; w < plan->windows.n; w++) {
+        const struct load_window *window = &plan->windows.at[w];
+        bool own = window->kind == LOAD_TRAP;
+        for (size_t i = 0; i < function->probe.n && own; i++) {
+            const struct load_probe *probe = &function->probe.at[i];
+            own = probe->va < window->va || probe->va >= window->end_va || probe->action >= LOAD_CALL_ACTION;
+        }
+        for (size_t i = 0; i < plan->wish.n && own; i++)
+            if (plan->wish.at[i].va >= window->va && plan->wish.at[i].va < window->end_va) {
+                plan->wish.at[i].kind = LOAD_REFUSED;
+                plan->wish.at[i].reason = INSN_NO_ROOM;
+            }
+        if (!own)
+            plan->windows.at[kept++] = *window;
+    }
+    plan->windows.n = kept;
+}
+
 struct far_question {
     struct load_process *process;
     const struct target_maps *maps;
@@ -357,6 +397,7 @@ static struct err *plan_all(struct change *change, struct load_request *request,
         struct far_question question = {change->process, &maps, function->module->bias};
         load_windows_add_islands(function->module->code, &function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
                                  &plan[i].windows, is_far_possible, &question);
+        refuse_signal_traps(function, &plan[i]);
     }
     target_maps_deinit(&maps);
     size_t first = 0;
@@ -487,9 +528,28 @@ static bool in_removed(const struct lookup *lookup, uint64_t pc)
     return false;
 }
 
+/* The agent looks windows up and uses what it finds a few instructions later. */
+static bool in_agent(const struct lookup *lookup, uint64_t pc)
+{
+    const struct load_process *process = lookup->change->process;
+    return pc >= process->agent_show_va && pc < process->agent_show_end_va;
+}
+
+/* A clause returns to the trampoline that called it, which must be there until then. */
+static bool in_clause(const struct lookup *lookup, uint64_t pc)
+{
+    const struct load_process *process = lookup->change->process;
+    if (!lookup->change->removed.n || !process->body.n)
+        return false;
+    for (size_t i = 0; i < process->body.n; i++)
+        if (pc - process->body.at[i].va < process->body.at[i].bytes)
+            return true;
+    return pc >= process->agent_clause_va && pc < process->agent_clause_end_va;
+}
+
 static bool is_ours(void *context, uint64_t pc)
 {
-    return in_removed(context, pc) || added_window_around(context, pc, false);
+    return in_removed(context, pc) || in_agent(context, pc) || in_clause(context, pc) || added_window_around(context, pc, false);
 }
 
 /* The place in the new trampoline where the instruction at `pc` is about to be executed: before its probes fire, or after. */
@@ -528,12 +588,27 @@ static void take_hits_back(const struct lookup *lookup, const struct load_site *
     }
 }
 
+/* Whether the handler of this frame returns to a restorer that has its probe, which will send the thread to the copy. */
+static bool returns_through_us(const struct wire_shared *shared, const struct load_move_regs *regs)
+{
+    for (int i = 0; i < WIRE_RESTORER_ROOM; i++) {
+        const struct wire_restorer *restorer = &shared->restorer[i];
+        if (restorer->va && restorer->va == (restorer->is_info ? regs->restorer_va : regs->old_restorer_va))
+            return true;
+    }
+    return false;
+}
+
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
 {
     struct lookup *lookup = context;
     struct change *change = lookup->change;
     struct load_move_regs moved = *regs;
     bool out = in_removed(lookup, regs->pc);
+    if (regs->must_stay || in_agent(lookup, regs->pc) || in_clause(lookup, regs->pc)) {
+        change->not_now++;
+        return false;
+    }
     if (out && load_move_out(change->process->target, &lookup->removed, &moved) != LOAD_MOVED) {
         change->not_now++;
         return false;
@@ -551,6 +626,7 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
             return false;
         }
         moved.pc = copy_va;
+        moved.shows_pc = !thread && !out && returns_through_us(change->process->shared, regs);
     }
     if (!out && !site)
         return false;
@@ -668,7 +744,7 @@ static struct err *apply(struct change *change)
 void load_site_release(struct load_process *process, struct load_site *site)
 {
     load_journal_remove(process, site);
-    load_region_free(process, site->trampoline_va, site->trampoline_bytes);
+    free_trampoline(process, site);
     if (site->far_island_va)
         load_far_free(process, site->far_island_va);
 }
@@ -692,8 +768,10 @@ struct err *load_process_change(struct load_process *process, struct load_reques
 {
     struct change change = {.process = process};
     struct err *error = plan_all(&change, request, count);
-    if (!error)
+    if (!error) {
+        load_signals_activate(process, request, count);
         error = apply(&change);
+    }
     if (!error)
         finish(&change);
     for (size_t i = 0; i < change.page.n; i++)

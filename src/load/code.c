@@ -54,6 +54,20 @@ static size_t first_branch_to(const struct load_code *code, uint64_t va)
     return low;
 }
 
+void load_code_seal(struct load_code *code, uint64_t va, uint64_t end_va)
+{
+    if (!load_code_is_sealed(code, va + 1))
+        VEC_PUSH(&code->sealed, (struct load_range){va, end_va});
+}
+
+bool load_code_is_sealed(const struct load_code *code, uint64_t va)
+{
+    for (size_t i = 0; i < code->sealed.n; i++)
+        if (va > code->sealed.at[i].va && va < code->sealed.at[i].end_va)
+            return true;
+    return false;
+}
+
 bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va)
 {
     const struct load_segment *segment = segment_at(code, va);
@@ -192,6 +206,7 @@ void load_code_destroy(struct load_code *code)
         return;
     for (size_t i = 0; i < code->segment_count; i++)
         free(code->segment[i].target_bits);
+    VEC_FREE(&code->sealed);
     free(code->segment);
     free(code->fragment);
     free(code->branch);

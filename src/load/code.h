@@ -4,8 +4,13 @@
 #define LOAD_CODE_H
 
 #include "base/err.h"
+#include "base/memory.h"
 #include "insn/insn.h"
 #include "symbol/symbol.h"
+
+struct load_range {
+    uint64_t va, end_va;
+};
 
 struct load_code {
     struct symbol_file *file;
@@ -21,6 +26,7 @@ struct load_code {
         uint8_t known; /* 0: not looked at; 1: an instruction of its function; 2: bytes that only look like a branch */
     } * branch;        /* what may be rel32 branches from one function to another, by target */
     size_t branch_count;
+    VEC(struct load_range) sealed;       /* see load_code_seal() */
     const struct symbol_func **fragment; /* parts split off functions, by parent, aliases left out */
     size_t fragment_count;
 };
@@ -33,6 +39,10 @@ void load_code_destroy(struct load_code *code);
 const struct symbol_func *const *load_code_fragments(const struct load_code *code, uint64_t va, size_t *count);
 /* Whether a pointer, a table, a function's start or a rel32 branch from outside [low_va, high_va) leads to `va`. */
 bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low_va, uint64_t high_va);
+/* The caller knows that the code of [va, end_va) is entered at its start only, whatever else it may look like. */
+void load_code_seal(struct load_code *code, uint64_t va, uint64_t end_va);
+/* Whether `va` lies inside such code, not at its start. */
+bool load_code_is_sealed(const struct load_code *code, uint64_t va);
 /* Whether an instruction of the function around `va` starts there, as far as one can tell. */
 bool load_code_is_boundary(const struct load_code *code, uint64_t va);
 /* Where the alignment padding that begins at `end_va`, the end of a function, ends itself; `end_va` when there is none. */

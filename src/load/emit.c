@@ -76,20 +76,25 @@ static void put_clause(struct emitter *emit, const struct load_probe *probe)
 
 static void put_fire(struct emitter *emit, const struct load_probe *probe, uint64_t origin_va)
 {
+    static const uint32_t function[] = {[LOAD_CALL_LOAD_EVENT] = WIRE_AGENT_LOAD_EVENT,
+                                        [LOAD_CALL_ACTION] = WIRE_AGENT_ACTION,
+                                        [LOAD_CALL_ENTER] = WIRE_AGENT_ENTER,
+                                        [LOAD_CALL_LEAVE] = WIRE_AGENT_LEAVE};
     const struct load_fire_context *fire = emit->fire;
     uint8_t bytes[FIRE_MAX_BYTES];
-    note_pc(emit, here(emit), origin_va, probe->action == LOAD_COUNT ? WIRE_PC_FIRE : WIRE_PC_CALL, 0, probe->counter);
     switch ((enum load_action)probe->action) {
     case LOAD_COUNT:
+        note_pc(emit, here(emit), origin_va, WIRE_PC_FIRE, 0, probe->counter);
         put(emit, bytes,
             fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes));
         break;
-    case LOAD_CALL_AGENT:
-        put(emit, bytes, fire_call_emit(fire->mode, fire->agent_va, fire->shared_va, bytes));
-        break;
     case LOAD_CLAUSE:
+        note_pc(emit, here(emit), origin_va, WIRE_PC_CLAUSE, 0, probe->counter);
         put_clause(emit, probe);
         break;
+    default:
+        note_pc(emit, here(emit), origin_va, WIRE_PC_CALL, 0, function[probe->action]);
+        put(emit, bytes, fire_call_emit(fire->mode, fire->agent_va + function[probe->action], fire->shared_va, bytes));
     }
 }
 

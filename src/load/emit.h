@@ -6,7 +6,8 @@
 #include "load/window.h"
 #include "wire/shared.h"
 
-enum load_action { LOAD_COUNT, LOAD_CALL_AGENT, LOAD_CLAUSE };
+/* What firing does: count, call a function of the agent (WIRE_AGENT_...), or call the body of a clause. */
+enum load_action { LOAD_COUNT, LOAD_CLAUSE, LOAD_CALL_LOAD_EVENT, LOAD_CALL_ACTION, LOAD_CALL_ENTER, LOAD_CALL_LEAVE };
 
 /* One probe at an instruction (file address). Several may sit on one. */
 struct load_probe {
@@ -22,7 +23,7 @@ struct load_fire_context {
     enum insn_mode mode;
     uint64_t counters_va;
     uint32_t shard_mask, shard_shift;
-    uint64_t agent_va, shared_va; /* LOAD_CALL_AGENT: function and its argument */
+    uint64_t agent_va, shared_va; /* LOAD_CALL_...: the agent, and the argument of its functions */
 };
 
 struct load_trampoline {

@@ -119,7 +119,151 @@ size_t fire_count_emit(enum insn_mode mode, uint64_t counter_va, uint32_t shard_
     return length;
 }
 
+/* ---- calls of the agent ---- */
+
+/* As make_steps(). Registers that were pushed are undone from the stack at every boundary, so only their number matters. */
+struct call_step {
+    uint8_t length;
+    struct wire_undo undo;
+    uint8_t bytes[10];
+};
+
+struct call_steps {
+    struct call_step step[WIRE_UNDO_ROOM];
+    size_t count;
+    struct wire_undo now; /* the state before the next step */
+};
+
+static void add_call_step(struct call_steps *list, const uint8_t *bytes, size_t length, const void *operand, size_t operand_length)
+{
+    struct call_step *step = &list->step[list->count++];
+    *step = (struct call_step){.length = (uint8_t)(length + operand_length), .undo = list->now};
+    memcpy(step->bytes, bytes, length);
+    memcpy(step->bytes + length, operand, operand_length);
+    list->now.offset = (uint8_t)(list->now.offset + step->length);
+}
+
+#define CALL_STEP(...) add_call_step(&list, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}), "", 0)
+#define CALL_STEP_WITH(operand, ...)                                                                                                       \
+    add_call_step(&list, (uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}), &(operand), sizeof(operand))
+
+static struct call_steps make_call64(uint64_t function_va, uint64_t argument)
+{
+    struct call_steps list = {.count = 0};
+    static const uint8_t pushed[] = {0, 1, 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5}; /* ax cx dx si di r8 to r15 bx bp */
+    enum { COUNT = sizeof pushed, WORK = WIRE_CALL_WORDS * 8 };
+    int32_t most_work = -(WORK - 8), work = WORK;
+    CALL_STEP(0x48, 0x8d, 0x64, 0x24, 0x80); /* lea -128(%rsp),%rsp */
+    list.now.red_zone = RED_ZONE;
+    CALL_STEP(0x9c); /* pushf */
+    for (int i = 0; i < COUNT; i++) {
+        list.now.depth++;
+        if (pushed[i] < 8)
+            CALL_STEP((uint8_t)(0x50 + pushed[i]));
+        else
+            CALL_STEP(0x41, (uint8_t)(0x50 + pushed[i] - 8));
+    }
+    list.now.depth++;
+    CALL_STEP(0xfc);                                   /* cld */
+    CALL_STEP_WITH(most_work, 0x48, 0x8d, 0xa4, 0x24); /* lea -(WORK - 8)(%rsp),%rsp */
+    list.now.below = WORK - 8;
+    CALL_STEP(0x6a, 0x00); /* push $0 */
+    list.now.below = WORK;
+    CALL_STEP(0x48, 0x89, 0xe5); /* mov %rsp,%rbp */
+    list.now.flags = WIRE_UNDO_BASE;
+    CALL_STEP(0x48, 0x83, 0xe4, 0xf0);       /* and $-16,%rsp */
+    CALL_STEP_WITH(argument, 0x48, 0xbf);    /* movabs $argument,%rdi */
+    CALL_STEP(0x48, 0x89, 0xee);             /* mov %rbp,%rsi */
+    CALL_STEP_WITH(function_va, 0x48, 0xb8); /* movabs $function,%rax */
+    CALL_STEP(0xff, 0xd0);                   /* call *%rax */
+    list.now.flags |= WIRE_UNDO_DONE;
+    CALL_STEP_WITH(work, 0x48, 0x8d, 0xa5); /* lea WORK(%rbp),%rsp */
+    list.now.flags = WIRE_UNDO_DONE;
+    list.now.below = 0;
+    for (int i = COUNT - 1; i >= 0; i--) {
+        if (pushed[i] < 8)
+            CALL_STEP((uint8_t)(0x58 + pushed[i]));
+        else
+            CALL_STEP(0x41, (uint8_t)(0x58 + pushed[i] - 8));
+        list.now.depth--;
+    }
+    CALL_STEP(0x9d); /* popf */
+    list.now.depth--;
+    CALL_STEP(0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0); /* lea 128(%rsp),%rsp */
+    return list;
+}
+
+static struct call_steps make_call32(uint32_t function_va, uint32_t argument)
+{
+    struct call_steps list = {.count = 0};
+    enum { WORK = WIRE_CALL_WORDS * 4, ALL = 9 };
+    int32_t most_work = -(WORK - 4), work = WORK;
+    CALL_STEP(0x9c); /* pushf */
+    list.now.depth = 1;
+    CALL_STEP(0x60); /* pusha */
+    list.now.depth = ALL;
+    CALL_STEP(0xfc);                             /* cld */
+    CALL_STEP_WITH(most_work, 0x8d, 0xa4, 0x24); /* lea -(WORK - 4)(%esp),%esp */
+    list.now.below = WORK - 4;
+    CALL_STEP(0x6a, 0x00); /* push $0 */
+    list.now.below = WORK;
+    CALL_STEP(0x89, 0xe5); /* mov %esp,%ebp */
+    list.now.flags = WIRE_UNDO_BASE;
+    CALL_STEP(0x83, 0xe4, 0xf0);       /* and $-16,%esp */
+    CALL_STEP(0x83, 0xec, 0x08);       /* sub $8,%esp */
+    CALL_STEP(0x55);                   /* push %ebp */
+    CALL_STEP_WITH(argument, 0x68);    /* push $argument */
+    CALL_STEP_WITH(function_va, 0xb8); /* mov $function,%eax */
+    CALL_STEP(0xff, 0xd0);             /* call *%eax */
+    list.now.flags |= WIRE_UNDO_DONE;
+    CALL_STEP_WITH(work, 0x8d, 0xa5); /* lea WORK(%ebp),%esp */
+    list.now.flags = WIRE_UNDO_DONE;
+    list.now.below = 0;
+    CALL_STEP(0x61); /* popa */
+    list.now.depth = 1;
+    CALL_STEP(0x9d); /* popf */
+    return list;
+}
+
+static struct call_steps make_call(enum insn_mode mode, uint64_t function_va, uint64_t argument)
+{
+    return mode == INSN_MODE_64 ? make_call64(function_va, argument) : make_call32((uint32_t)function_va, (uint32_t)argument);
+}
+
+size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES])
+{
+    struct call_steps list = make_call(mode, function_va, argument);
+    size_t length = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        memcpy(out + length, list.step[i].bytes, list.step[i].length);
+        length += list.step[i].length;
+    }
+    return length;
+}
+
 /* ---- out of the middle of it ---- */
+
+uint32_t fire_count_table(enum insn_mode mode, struct wire_undo out[WIRE_UNDO_ROOM])
+{
+    struct steps list;
+    make_steps(&list, mode, 0, 0, 0);
+    for (size_t i = 0, at = 0; i < list.count; at += list.step[i++].length) {
+        const struct step *step = &list.step[i];
+        out[i] = (struct wire_undo){.offset = (uint8_t)at, .depth = step->saved, .red_zone = step->red_zone};
+        out[i].flags = (uint8_t)((step->flags & AX_FLAGS ? WIRE_UNDO_FLAGS_IN_AX : 0) |
+                                 (step->flags & OVERFLOW_BACK ? WIRE_UNDO_OVERFLOW_IN_FLAG : 0) |
+                                 (step->flags & CARRY ? WIRE_UNDO_CARRY : 0) | (step->flags & COUNTED ? WIRE_UNDO_DONE : 0));
+    }
+    return (uint32_t)list.count;
+}
+
+uint32_t fire_call_table(enum insn_mode mode, struct wire_undo out[WIRE_UNDO_ROOM])
+{
+    struct call_steps list = make_call(mode, 0, 0);
+    for (size_t i = 0; i < list.count; i++)
+        out[i] = list.step[i].undo;
+    return (uint32_t)list.count;
+}
 
 bool fire_count_undo(enum insn_mode mode, size_t offset, struct fire_undo *out)
 {
@@ -155,41 +299,6 @@ void fire_undo_apply(enum insn_mode mode, const struct fire_undo *undo, const ui
     if (undo->saved >= 1)
         regs->ax = stack[undo->saved - 1];
     regs->sp += (uint64_t)undo->saved * (mode == INSN_MODE_64 ? 8 : 4) + undo->red_zone;
-}
-
-/* ---- calls of the agent ---- */
-
-size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES])
-{
-    static const uint8_t save64[] = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0xfc, 0x50, 0x51,
-                                     0x52, 0x56, 0x57,                                     /* lea; pushf; cld; push a c d si di */
-                                     0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53, 0x55, /* push r8 r9 r10 r11 bp */
-                                     0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xf0};            /* mov %rsp,%rbp; and $-16,%rsp */
-    static const uint8_t restore64[] = {0x48, 0x89, 0xec, 0x5d, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58, 0x5f,
-                                        0x5e, 0x5a, 0x59, 0x58, 0x9d, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0,    0,    0};
-    static const uint8_t save32[] = {0x9c, 0xfc, 0x60, 0x89, 0xe5, 0x83, 0xe4, 0xf0, 0x83, 0xec, 0x0c}; /* pushf; cld; pusha; align */
-    static const uint8_t restore32[] = {0x89, 0xec, 0x61, 0x9d};
-    uint8_t *at = out;
-#define PUT(bytes) (memcpy(at, bytes, sizeof bytes), at += sizeof bytes)
-    if (mode == INSN_MODE_64) {
-        PUT(save64);
-        PUT(((uint8_t[]){0x48, 0xbf})); /* movabs $argument,%rdi */
-        memcpy(at, &argument, 8), at += 8;
-        PUT(((uint8_t[]){0x48, 0xb8})); /* movabs $function,%rax */
-        memcpy(at, &function_va, 8), at += 8;
-        PUT(((uint8_t[]){0xff, 0xd0})); /* call *%rax */
-        PUT(restore64);
-    } else {
-        PUT(save32);
-        PUT(((uint8_t[]){0x68})); /* push $argument */
-        memcpy(at, &argument, 4), at += 4;
-        PUT(((uint8_t[]){0xb8})); /* mov $function,%eax */
-        memcpy(at, &function_va, 4), at += 4;
-        PUT(((uint8_t[]){0xff, 0xd0}));
-        PUT(restore32);
-    }
-#undef PUT
-    return (size_t)(at - out);
 }
 
 /* ---- clauses ---- */

@@ -9,6 +9,7 @@
 #define LOAD_FIRE_H
 
 #include "insn/insn.h"
+#include "wire/shared.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +23,8 @@ struct fire_regs {
 
 /* Code that adds one to the counter whose shard 0 lies at `counter_va`. Returns its length. */
 size_t fire_count_emit(enum insn_mode mode, uint64_t counter_va, uint32_t shard_mask, uint32_t shard_shift, uint8_t out[FIRE_MAX_BYTES]);
-/* Code that calls the agent's function at `function_va` with `argument` and keeps every register. */
+/* Code that calls the agent's function at `function_va` with `argument` and the block of saved registers (see struct wire_undo), and then
+ * restores them all, as the function may have changed them. */
 size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES]);
 
 /* Code that calls a clause's body (jit/jit.h says how) for place number `place`. In 64-bit code the address of the body is read from
@@ -38,6 +40,9 @@ struct fire_undo {
     bool counted;          /* the hit has been added */
     bool carry_pending;    /* the carry flag still has to be added to the counter's upper half, whose address follows from cx */
 };
+/* What the agent needs to do the same, for both kinds of code. They return how many entries they make. */
+uint32_t fire_count_table(enum insn_mode mode, struct wire_undo out[WIRE_UNDO_ROOM]);
+uint32_t fire_call_table(enum insn_mode mode, struct wire_undo out[WIRE_UNDO_ROOM]);
 /* False when `offset` is no boundary of the code that fire_count_emit() makes. */
 bool fire_count_undo(enum insn_mode mode, size_t offset, struct fire_undo *out);
 /* Puts registers right; `stack` holds the `saved` words from the stack pointer up. */

@@ -169,6 +169,9 @@ static void mark_targets(struct load_flow *flow, const struct load_code *code)
             symbol_file_func_at(code->file, flow->insn[i].va) && symbol_file_func_at(code->file, flow->insn[i].va)->va == flow->insn[i].va)
             flow->mark[i + 1] |= LOAD_MARK_TARGET;
     mark_from_neighbours(flow, code);
+    for (size_t i = 0; i < flow->count; i++)
+        if (load_code_is_sealed(code, flow->insn[i].va))
+            flow->mark[i] = 0;
 }
 
 static void mark_padding(struct load_flow *flow)

@@ -62,14 +62,19 @@ struct load_process {
     VEC(uint64_t) far_island;          /* addresses in use */
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
-    VEC(uint32_t) free_sites; /* journal slots */
+    VEC(uint32_t) free_sites;                      /* journal slots */
+    uint64_t index_used;                           /* cells of the index */
+    VEC(uint64_t) followed;                        /* handlers and restorers that were given a probe, or could not be */
+    uint64_t agent_clause_va, agent_clause_end_va; /* code of the agent that clauses call */
+    uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
-    uint64_t agent_va;
     uint64_t session_va, process_va;          /* of a program: struct wire_session and struct wire_process in the process; else 0 */
     uint64_t place_pcs_offset, places_offset; /* in shared memory: uint64_t and struct wire_place by place */
     VEC(struct load_region) body;             /* by clause; va 0: none */
     bool tid_known;
+    bool follow;                   /* stay attached, to see what it and its children execute */
+    VEC(struct target *) executed; /* that have executed another program, stopped */
     bool detached;
 };
 
@@ -107,9 +112,20 @@ struct err *load_traps_keep(struct load_process *process);
 /* Takes over the children that the kernel attached us to. */
 void load_traps_adopt(struct load_process *process);
 
+/* signals.c: forgets handlers in code that is no longer mapped. */
+void load_signals_forget(struct load_process *process, uint64_t start_va, uint64_t end_va);
+/* Restorers among the requests whose probes are about to be there, in the same stop as those of the handlers that return to them. */
+void load_signals_activate(struct load_process *process, const struct load_request *request, size_t count);
+/* The kernel's code in the process as a module, NULL when it has none. */
+struct load_module *load_vdso(struct load_process *process);
+
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
 void load_journal_remove(struct load_process *process, struct load_site *site);
+
+/* index.c: a journal slot's site becomes known to the agent by its address. False when there is no room. */
+bool load_index_add(struct load_process *process, uint32_t slot);
+void load_index_remove(struct load_process *process, uint32_t slot);
 
 /* move.c: where a thread in our code stands in the program's. */
 struct load_pc_map {
@@ -124,6 +140,10 @@ enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
 struct load_move_regs {
     uint64_t pc;
     struct fire_regs fire;
+    bool must_stay; /* set for a thread that can not be moved now */
+    /* Of a signal frame: what the handler returns to, if it has SA_SIGINFO and if it has not (32 bit only); 0: not known. */
+    uint64_t restorer_va, old_restorer_va;
+    bool shows_pc; /* set by a visitor that has changed the pc only: the frame goes on showing the one before, with a record of the new */
     /* Set by load_move_out(): */
     const struct wire_pc *from; /* the entry that the thread was moved by */
     bool counted;               /* it was in firing code that had done its work */
@@ -131,6 +151,8 @@ struct load_move_regs {
 /* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now.
  */
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);
+/* Whether it would not say LOAD_MOVE_LATER or LOAD_MOVED_NOT, as far as one can tell from the pc. */
+bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc);
 /* Calls `visit` with the registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A
  * visitor that changes the registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
 typedef bool load_is_ours_fn(void *context, uint64_t pc);

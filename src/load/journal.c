@@ -9,7 +9,7 @@ static struct err *full(const struct load_process *process)
 }
 
 static struct err *take_site(struct load_process *process, uint64_t va, uint64_t trampoline_va, const uint8_t *original,
-                             const uint8_t *patch, unsigned length, uint32_t *slot)
+                             const uint8_t *patch, unsigned length, unsigned extent, uint32_t *slot)
 {
     struct wire_shared *shared = process->shared;
     if (process->free_sites.n)
@@ -21,16 +21,18 @@ static struct err *take_site(struct load_process *process, uint64_t va, uint64_t
     struct wire_site *site = &load_shared_sites(shared)[*slot];
     site->va = va;
     site->trampoline_va = trampoline_va;
+    site->extent = (uint8_t)extent;
     memcpy(site->original, original, length);
     memcpy(site->patched, patch, length);
     __atomic_store_n(&site->length, (uint8_t)length, __ATOMIC_RELEASE);
     if (*slot == shared->site_count)
         __atomic_store_n(&shared->site_count, shared->site_count + 1, __ATOMIC_RELEASE);
-    return NULL;
+    return load_index_add(process, *slot) ? NULL : full(process);
 }
 
 static void give_site(struct load_process *process, uint32_t slot)
 {
+    load_index_remove(process, slot);
     load_shared_sites(process->shared)[slot].length = 0;
     VEC_PUSH(&process->free_sites, slot);
 }
@@ -72,11 +74,13 @@ static struct err *take_pcs(struct load_process *process, const struct wire_pc *
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline)
 {
     const struct load_window *window = &site->window;
+    uint64_t end_va = window->end_va > window->va + window->length ? window->end_va : window->va + window->length;
     site->pc_count = (uint32_t)trampoline->pc.n;
     ERR_TRY(take_pcs(process, trampoline->pc.at, site->pc_count, &site->pc_first));
-    ERR_TRY(take_site(process, window->va + bias, site->trampoline_va, site->original, site->patch, window->length, &site->journal));
+    ERR_TRY(take_site(process, window->va + bias, site->trampoline_va, site->original, site->patch, window->length,
+                      (unsigned)(end_va - window->va), &site->journal));
     if (window->island_va)
-        ERR_TRY(take_site(process, window->island_va + bias, site->trampoline_va, site->island_original, site->island_patch, 5,
+        ERR_TRY(take_site(process, window->island_va + bias, site->trampoline_va, site->island_original, site->island_patch, 5, 0,
                           &site->island_journal));
     return NULL;
 }

@@ -40,7 +40,7 @@ bool load_process_loader_request(struct load_process *process, struct load_reque
     err_free(error);
     if (!hook)
         return false;
-    *out = (struct load_request){.module = loader, .probe = {.va = hook->va, .action = LOAD_CALL_AGENT}};
+    *out = (struct load_request){.module = loader, .probe = {.va = hook->va, .action = LOAD_CALL_LOAD_EVENT}};
     load_code_unit(loader->code, hook, &out->func_va, &out->func_size);
     return true;
 }

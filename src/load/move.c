@@ -2,9 +2,11 @@
  *
  * A thread may be stopped in firing code, in a displaced copy, or in a signal handler that interrupted either: then the address of our code
  * stands in a signal frame on a stack. A word on the stack is taken for the pc of such a frame only if the words around it fit a signal
- * context (code segment, flags). */
+ * context (code segment, flags). The agent may have changed such a frame for the handler to see the program's own pc; then the record it
+ * left there says where the thread really stands. */
 #include "load/internal.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +92,8 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
     regs->from = entry;
     if (entry->kind == WIRE_PC_FIRE)
         return move_out_of_fire(target, entry, regs);
+    if (entry->kind == WIRE_PC_CLAUSE && (entry->va != regs->pc || (entry > map->pc && entry[-1].origin_va == entry->origin_va)))
+        return LOAD_MOVE_LATER; /* what has fired must not fire again */
     if (entry->va != regs->pc)
         return entry->kind == WIRE_PC_CALL ? LOAD_MOVE_LATER : LOAD_MOVED_NOT;
     regs->pc = entry->origin_va;
@@ -97,14 +101,20 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
     return LOAD_MOVED;
 }
 
+bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc)
+{
+    const struct wire_pc *entry = find_pc(map, pc);
+    return entry && (entry->kind == WIRE_PC_FIRE || entry->va == pc);
+}
+
 /* ---- signal frames ---- */
 
 /* Positions of the registers in a signal context, in words relative to its pc. */
 struct context_layout {
-    int word_bytes, ax, cx, dx, sp, flags, code_segment, code_segment_value;
+    int word_bytes, ax, cx, dx, sp, flags, code_segment, code_segment_value, record, restorer, old_restorer, fault;
 };
-static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33};
-static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23};
+static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19};
+static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4, -55, -16, -48};
 enum { CONTEXT_BEFORE = 7, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
 
 struct visitor {
@@ -129,9 +139,58 @@ static void set_word(uint8_t *bytes, const struct context_layout *layout, long i
     memcpy(bytes + index * layout->word_bytes, &word, (size_t)layout->word_bytes);
 }
 
-static struct err *visit_frame(struct visitor *visitor, const struct context_layout *layout, uint8_t *bytes, long index, uint64_t va)
+static uint64_t record_check(const struct context_layout *layout, uint64_t record_va, uint64_t resume_va, uint64_t pc_va)
 {
-    struct load_move_regs regs = {.pc = word_at(bytes, layout, index),
+    uint64_t check = WIRE_RECORD_MAGIC ^ resume_va ^ pc_va ^ record_va;
+    return layout->word_bytes == 8 ? check : (uint32_t)check;
+}
+
+/* Where the thread whose frame has its pc at word `index`, address `va`, is to go on. */
+static uint64_t real_pc(const struct context_layout *layout, const uint8_t *bytes, long index, long words, uint64_t va)
+{
+    uint64_t pc = word_at(bytes, layout, index);
+    if (index + layout->record + 2 > words)
+        return pc;
+    uint64_t resume_va = word_at(bytes, layout, index + layout->record), check = word_at(bytes, layout, index + layout->record + 1);
+    uint64_t record_va = va + (uint64_t)(layout->record * layout->word_bytes);
+    return resume_va && check == record_check(layout, record_va, resume_va, pc) ? resume_va : pc;
+}
+
+/* A frame that shows `pc` goes on at `resume_va`, or at `pc` itself. */
+static struct err *write_record(struct visitor *visitor, const struct context_layout *layout, uint64_t va, uint64_t pc, uint64_t resume_va)
+{
+    uint8_t bytes[16];
+    uint64_t record_va = va + (uint64_t)(layout->record * layout->word_bytes);
+    set_word(bytes, layout, 0, resume_va == pc ? 0 : resume_va);
+    set_word(bytes, layout, 1, record_check(layout, record_va, resume_va, pc));
+    return target_write(visitor->target, record_va, bytes, 2 * (size_t)layout->word_bytes);
+}
+
+/* The si_addr of a fault at the pc of the frame, if that is what the word is: it goes with the pc. */
+static struct err *move_fault(struct visitor *visitor, const struct context_layout *layout, const uint8_t *bytes, long index, long words,
+                              uint64_t va, uint64_t pc)
+{
+    long at = index + layout->fault, first = at - (layout->word_bytes == 8 ? 2 : 3);
+    int32_t signal;
+    if (first < 0 || at >= words || word_at(bytes, layout, at) != word_at(bytes, layout, index))
+        return NULL;
+    memcpy(&signal, bytes + first * layout->word_bytes, sizeof signal);
+    if (signal != SIGILL && signal != SIGTRAP && signal != SIGFPE && signal != SIGSYS)
+        return NULL;
+    uint8_t word[8];
+    set_word(word, layout, 0, pc);
+    return target_write(visitor->target, va + (uint64_t)(layout->fault * layout->word_bytes), word, (size_t)layout->word_bytes);
+}
+
+static struct err *visit_frame(struct visitor *visitor, const struct context_layout *layout, uint8_t *bytes, long index, long words,
+                               uint64_t va, uint64_t pc)
+{
+    uint64_t shown = word_at(bytes, layout, index);
+    struct load_move_regs regs = {.pc = pc,
+                                  .restorer_va = index + layout->restorer >= 0 ? word_at(bytes, layout, index + layout->restorer) : 0,
+                                  .old_restorer_va = layout->old_restorer && index + layout->old_restorer >= 0
+                                                         ? word_at(bytes, layout, index + layout->old_restorer)
+                                                         : 0,
                                   .fire = {.ax = word_at(bytes, layout, index + layout->ax),
                                            .cx = word_at(bytes, layout, index + layout->cx),
                                            .dx = word_at(bytes, layout, index + layout->dx),
@@ -139,6 +198,9 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
                                            .flags = word_at(bytes, layout, index + layout->flags)}};
     if (!visitor->visit(visitor->context, NULL, &regs))
         return NULL;
+    if (pc != shown || regs.shows_pc)
+        return write_record(visitor, layout, va, shown, regs.pc);
+    ERR_TRY(move_fault(visitor, layout, bytes, index, words, va, regs.pc));
     set_word(bytes, layout, index, regs.pc);
     set_word(bytes, layout, index + layout->ax, regs.fire.ax);
     set_word(bytes, layout, index + layout->cx, regs.fire.cx);
@@ -184,8 +246,9 @@ static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buf
             continue;
         /* Whatever it interrupted, its stack may hold more frames. */
         note_stack(visitor, word_at(buffer, layout, i + layout->sp));
-        if (visitor->is_ours(visitor->context, word_at(buffer, layout, i)))
-            ERR_TRY(visit_frame(visitor, layout, buffer, i, start_va + (uint64_t)i * word_bytes));
+        uint64_t va = start_va + (uint64_t)i * word_bytes, pc = real_pc(layout, buffer, i, words, va);
+        if (visitor->is_ours(visitor->context, pc))
+            ERR_TRY(visit_frame(visitor, layout, buffer, i, words, va, pc));
     }
     return NULL;
 }
@@ -195,13 +258,17 @@ static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buf
 static void visit_thread(struct visitor *visitor, struct target_thread *thread)
 {
     struct user_regs_struct *regs = &thread->regs;
-    if (visitor->is_ours(visitor->context, regs->rip))
+    bool is_ours = visitor->is_ours(visitor->context, regs->rip);
+    if (is_ours)
         target_thread_restart_here(visitor->target, thread);
-    struct load_move_regs move = {.pc = regs->rip, .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
+    struct load_move_regs move = {.pc = regs->rip,
+                                  .must_stay = is_ours && target_thread_has_fault(visitor->target, thread),
+                                  .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
     visitor->stack[0] = regs->rsp;
     visitor->stack_count = 1;
     if (!visitor->visit(visitor->context, thread, &move))
         return;
+    target_thread_move_fault(thread, regs->rip, move.pc);
     regs->rip = move.pc;
     regs->rax = move.fire.ax;
     regs->rcx = move.fire.cx;

@@ -2,6 +2,7 @@
 
 #include "load/agent_blob.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,6 +37,22 @@ void load_cache_destroy(struct load_cache *cache)
     free(cache);
 }
 
+/* The kernel's code has no file: one is made of it. */
+static struct err *copy_image(struct load_process *process, const struct load_module *module, int *fd)
+{
+    size_t size = module->end_va - module->start_va;
+    uint8_t *bytes = memory_alloc(size);
+    struct err *error = target_read(process->target, module->start_va, bytes, size);
+    *fd = error ? -1 : memfd_create("vdso", MFD_CLOEXEC);
+    if (!error && (*fd < 0 || write(*fd, bytes, size) != (ssize_t)size)) {
+        error = err_errno(ERR_SYSTEM, errno, "%s: copy", module->path);
+        if (*fd >= 0)
+            close(*fd);
+    }
+    free(bytes);
+    return error;
+}
+
 struct err *load_module_open(struct load_process *process, struct load_module *module)
 {
     if (module->code)
@@ -47,7 +64,10 @@ struct err *load_module_open(struct load_process *process, struct load_module *m
     if (!module->code) {
         int fd;
         struct target_map map = {.path = module->path, .inode = module->inode};
-        ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
+        if (module->is_vdso)
+            ERR_TRY(copy_image(process, module, &fd));
+        else
+            ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
         struct symbol_file *file;
         struct err *error = symbol_file_open_fd(fd, module->path, &file);
         close(fd);
@@ -83,9 +103,36 @@ static void destroy_module(struct load_module *module)
     free(module);
 }
 
+struct load_module *load_vdso(struct load_process *process)
+{
+    for (size_t i = 0; i < process->module.n; i++)
+        if (process->module.at[i]->is_vdso)
+            return process->module.at[i];
+    struct target_maps maps;
+    struct err *error = target_maps_read(process->target, &maps);
+    struct load_module *module = NULL;
+    for (size_t i = 0; !error && i < maps.map.n && !module; i++)
+        if (!strcmp(maps.map.at[i].path, "[vdso]")) {
+            module = memory_zero(1, sizeof *module);
+            *module = (struct load_module){.path = memory_text("[vdso]"),
+                                           .start_va = maps.map.at[i].start_va,
+                                           .end_va = maps.map.at[i].end_va,
+                                           .resolved = true,
+                                           .scanned = true,
+                                           .is_vdso = true};
+        }
+    if (!error)
+        target_maps_deinit(&maps);
+    err_free(error);
+    if (module)
+        VEC_PUSH(&process->module, module);
+    return module;
+}
+
 /* The code of the module is no longer mapped: nothing is to be restored there, and no thread can be in its trampolines. */
 static void drop_module(struct load_process *process, struct load_module *module)
 {
+    load_signals_forget(process, module->start_va, module->end_va);
     for (size_t f = 0; f < module->function.n; f++)
         for (size_t s = 0; s < module->function.at[f]->site.n; s++)
             load_site_release(process, module->function.at[f]->site.at[s]);
@@ -123,7 +170,7 @@ struct err *load_process_refresh(struct load_process *process)
     struct target_maps maps;
     ERR_TRY(target_maps_read(process->target, &maps));
     for (size_t i = 0; i < process->module.n; i++)
-        process->module.at[i]->seen = false;
+        process->module.at[i]->seen = process->module.at[i]->is_vdso;
     for (size_t i = 0; i < maps.map.n; i++) {
         const struct target_map *map = &maps.map.at[i];
         if (!is_file_map(map) || map->file_offset)
@@ -189,8 +236,13 @@ static struct err *place_agent(struct load_process *process)
         end_va = process->module.at[0]->end_va;
     }
     ERR_TRY(load_region_alloc(process, start_va, end_va, bytes, 0, &va));
-    process->fire.agent_va = va + WIRE_AGENT_LOAD_EVENT;
-    process->agent_va = va;
+    process->fire.agent_va = process->shared->agent_va = va;
+    uint32_t range[3];
+    memcpy(range, blob + WIRE_AGENT_RANGES, sizeof range);
+    process->agent_show_va = va + range[1];
+    process->agent_show_end_va = va + range[2];
+    process->agent_clause_va = va + range[2];
+    process->agent_clause_end_va = va + bytes;
     ERR_TRY(target_write(process->target, va, blob, bytes));
     return target_write(process->target, va + WIRE_AGENT_SHARED, &process->shared->shared_va, sizeof process->shared->shared_va);
 }
@@ -211,6 +263,9 @@ static void free_process(struct load_process *process)
     for (size_t i = 0; i < process->child.n; i++)
         target_close(process->child.at[i]);
     VEC_FREE(&process->child);
+    for (size_t i = 0; i < process->executed.n; i++)
+        target_close(process->executed.at[i]);
+    VEC_FREE(&process->executed);
     VEC_FREE(&process->trap);
     VEC_FREE(&process->body);
     VEC_FREE(&process->region);
@@ -219,6 +274,7 @@ static void free_process(struct load_process *process)
     VEC_FREE(&process->free_chunk);
     VEC_FREE(&process->free_pcs);
     VEC_FREE(&process->free_sites);
+    VEC_FREE(&process->followed);
     if (process->shared)
         munmap(process->shared, process->shared->shared_bytes);
     target_close(process->target);

@@ -32,6 +32,8 @@ struct load_module {
     struct load_code *code; /* the cache's; NULL until load_module_open() */
     bool seen;              /* by the refresh under way */
     bool resolved;          /* for the session: its trace points were looked for */
+    bool scanned;           /* ... and its calls of rt_sigaction */
+    bool is_vdso;           /* no file: the kernel's own code in every process */
     struct load_claims claims;
     VEC(struct load_function *) function; /* those with probes, in order of address */
 };
@@ -71,11 +73,27 @@ struct err *load_process_change(struct load_process *process, struct load_reques
  */
 uint64_t load_process_pause_ns(const struct load_process *process);
 size_t load_process_trap_count(const struct load_process *process);
+/* Stays attached to the process and the children it forks, and stops each when it executes another program: load_process_next_executed()
+ * then gives it out, to become a process of its own. To be called before the first change. */
+void load_process_follow(struct load_process *process);
+struct target *load_process_next_executed(struct load_process *process);
+/* Children that it forked and that are known because it is kept. */
+size_t load_process_child_count(const struct load_process *process);
+struct target *load_process_child(struct load_process *process, size_t index);
 /* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */
 bool load_process_handle_stop(struct load_process *process, pid_t tid, int status);
 
-/* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, and the thread
- * that loads waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */
+typedef VEC(struct load_request) load_requests;
+
+/* What signal handlers see of the interrupted pc (signals.c). The first finds the handlers that the process has now. The second adds what
+ * makes the process tell of handlers that it installs, and what has the agent called where handlers that were found or told of begin and
+ * return; the third is called when a change has done that. */
+struct err *load_process_find_handlers(struct load_process *process);
+struct err *load_process_signal_requests(struct load_process *process, load_requests *out);
+void load_process_signals_done(struct load_process *process);
+
+/* The request that makes the process tell when libraries are loaded or unloaded: load_process_load_event() then says so, as it does of
+ * handlers, and the thread waits until load_process_answer(). False when there is no dynamic loader or it has no hook. */
 bool load_process_loader_request(struct load_process *process, struct load_request *out);
 /* *event is what to answer once it has been dealt with. */
 bool load_process_load_event(const struct load_process *process, uint32_t *event);

@@ -59,7 +59,7 @@ static struct err *place_body(struct load_process *process, const struct load_pr
     struct jit_body body = {0};
     struct err *error = jit_compile(program->stream, clause, model, facts, 0x10000, &body);
     if (!error)
-        error = load_region_alloc(process, process->agent_va, process->agent_va + PAGE, body.code.n, 0, &va);
+        error = load_region_alloc(process, process->fire.agent_va, process->fire.agent_va + PAGE, body.code.n, 0, &va);
     if (!error) {
         jit_body_deinit(&body);
         error = jit_compile(program->stream, clause, model, facts, va, &body);
@@ -79,10 +79,10 @@ static struct err *place_bodies(struct load_process *process, const struct load_
         .session_va = process->session_va,
         .session = program->memory,
         .process_va = process->process_va,
-        .op_va = process->agent_va + WIRE_AGENT_OP,
-        .error_va = process->agent_va + WIRE_AGENT_ERROR,
-        .claim_va = process->agent_va + WIRE_AGENT_CLAIM,
-        .release_va = process->agent_va + WIRE_AGENT_RELEASE,
+        .op_va = process->fire.agent_va + WIRE_AGENT_OP,
+        .error_va = process->fire.agent_va + WIRE_AGENT_ERROR,
+        .claim_va = process->fire.agent_va + WIRE_AGENT_CLAIM,
+        .release_va = process->fire.agent_va + WIRE_AGENT_RELEASE,
     };
     for (uint32_t i = 0; i < program->stream->clause_count; i++) {
         if (!(stream_clauses(program->stream)[i].has_model >> model & 1)) {

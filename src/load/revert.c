@@ -15,6 +15,8 @@ struct revert {
     struct wire_region *region;
     struct wire_site *site;
     struct load_pc_map map;
+    bool looking;        /* nothing is changed in this attempt */
+    bool restored;       /* the program's bytes are back */
     size_t still_inside; /* threads and frames that could not leave our code yet */
 };
 
@@ -106,7 +108,11 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
     (void)thread;
     if (!is_ours(revert, regs->pc))
         return false;
-    bool moved = load_move_out(revert->target, &revert->map, regs) == LOAD_MOVED;
+    if (revert->looking) {
+        revert->still_inside += regs->must_stay || !load_move_is_possible(&revert->map, regs->pc);
+        return false;
+    }
+    bool moved = !regs->must_stay && load_move_out(revert->target, &revert->map, regs) == LOAD_MOVED;
     revert->still_inside += !moved;
     return moved;
 }
@@ -151,15 +157,23 @@ static struct err *unmap(struct revert *revert)
     return error;
 }
 
-static struct err *try_revert(struct revert *revert, bool *done)
+static struct err *try_revert(struct revert *revert, bool patient, bool *done)
 {
     struct err *busy = target_stop(revert->target);
     if (busy && busy->code == ERR_BUSY)
         return err_free(busy), *done = false, NULL;
     if (busy)
         return busy;
-    ERR_TRY(restore_bytes(revert));
+    /* As long as a thread has to stay in our code, a signal handler still needs the probe that shows it where it was. */
+    revert->looking = patient && !revert->restored;
     revert->still_inside = 0;
+    if (revert->looking)
+        ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
+    if (revert->still_inside)
+        return NULL;
+    revert->looking = false;
+    ERR_TRY(restore_bytes(revert));
+    revert->restored = true;
     ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
     *done = !revert->still_inside && target_can_call(revert->target);
@@ -170,7 +184,7 @@ static struct err *try_revert(struct revert *revert, bool *done)
 
 struct err *load_revert(struct target *target, uint64_t shared_va)
 {
-    enum { ATTEMPTS = 400, WAIT_NS = 5000000 };
+    enum { ATTEMPTS = 400, PATIENT_ATTEMPTS = 100, WAIT_NS = 5000000 };
     struct revert revert = {.target = target};
     struct err *error = read_journal(&revert, shared_va);
     revert.shared.shared_va = shared_va;
@@ -182,8 +196,9 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
         error = target_write(target, shared_va + offsetof(struct wire_shared, agent_off), &on, sizeof on);
     }
     for (int attempt = 0; !error && !done; attempt++) {
-        error = try_revert(&revert, &done);
-        target_keep(target, NULL, NULL, NULL);
+        error = try_revert(&revert, attempt < PATIENT_ATTEMPTS, &done);
+        if (revert.restored || error) /* until then there are traps to be dealt with */
+            target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
         if (!error)
             error = resume;

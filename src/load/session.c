@@ -45,6 +45,7 @@ struct member {
     uint32_t modules_resolved;
     pthread_t watcher;
     bool watched, stop_watching, is_command;
+    bool is_over; /* its process has become another member's */
 };
 
 struct load_session {
@@ -67,6 +68,7 @@ struct load_session {
     int status;
     pid_t command_pid;
     uint64_t pause_ns;
+    bool follow;
 };
 
 /* ---- rows ---- */
@@ -130,8 +132,6 @@ static uint32_t row_of(struct load_session *session, const struct load_module *m
 
 /* ---- placing ---- */
 
-typedef VEC(struct load_request) requests;
-
 static bool is_meant(const struct spec *spec, struct load_process *process, const struct load_module *module)
 {
     if (spec->pid && spec->pid != target_pid(load_process_target(process)))
@@ -173,7 +173,7 @@ static void raise_semaphore(struct member *member, const struct load_module *mod
 
 static struct err *add_clause(struct load_session *session, struct member *member, struct load_module *module,
                               const struct load_resolved *resolved, const struct load_trace_point *point, uint32_t row, size_t spec,
-                              requests *out)
+                              load_requests *out)
 {
     struct wire_place meaning = {.row = row,
                                  .func = names_number(&session->names, session->row.at[row].function),
@@ -194,7 +194,7 @@ static struct err *add_clause(struct load_session *session, struct member *membe
 }
 
 static struct err *add_trace_point(struct load_session *session, struct member *member, struct load_module *module,
-                                   const struct load_resolved *resolved, size_t index, size_t spec, requests *out)
+                                   const struct load_resolved *resolved, size_t index, size_t spec, load_requests *out)
 {
     const struct load_trace_point *point = &resolved->point.at[index];
     uint32_t row = row_of(session, module, point), counter;
@@ -238,7 +238,7 @@ static void note_mapped(struct load_session *session, const struct member *membe
                                                module->bias, memory_text(module->path), module->code});
 }
 
-static struct err *resolve_module(struct load_session *session, struct member *member, struct load_module *module, requests *out)
+static struct err *resolve_module(struct load_session *session, struct member *member, struct load_module *module, load_requests *out)
 {
     module->resolved = true;
     member->modules_resolved++;
@@ -274,7 +274,7 @@ static int by_counter(const void *a, const void *b)
     return x->counter < y->counter ? -1 : x->counter > y->counter;
 }
 
-static void note_results(struct load_session *session, const struct member *member, const requests *done)
+static void note_results(struct load_session *session, const struct member *member, const load_requests *done)
 {
     VEC(struct row_counter) sorted = {0};
     for (size_t i = 0; i < member->counter.n; i++)
@@ -283,8 +283,9 @@ static void note_results(struct load_session *session, const struct member *memb
         qsort(sorted.at, sorted.n, sizeof *sorted.at, by_counter);
     for (size_t i = 0; i < done->n; i++) {
         struct row_counter key = {0, done->at[i].probe.counter};
-        const struct row_counter *found =
-            done->at[i].probe.action != LOAD_CALL_AGENT && sorted.n ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter) : NULL;
+        const struct row_counter *found = (done->at[i].probe.action == LOAD_COUNT || done->at[i].probe.action == LOAD_CLAUSE) && sorted.n
+                                              ? bsearch(&key, sorted.at, sorted.n, sizeof key, by_counter)
+                                              : NULL;
         if (!found)
             continue;
         struct load_row *row = &session->row.at[found->row];
@@ -297,12 +298,43 @@ static void note_results(struct load_session *session, const struct member *memb
     VEC_FREE(&sorted);
 }
 
+static struct err *change(struct load_session *session, struct member *member, load_requests *list)
+{
+    struct load_process *process = member->process;
+    if (list->n)
+        ERR_TRY(load_process_change(process, list->at, list->n));
+    if (list->n && load_process_pause_ns(process) > session->pause_ns)
+        session->pause_ns = load_process_pause_ns(process);
+    load_process_signals_done(process);
+    note_results(session, member, list);
+    return NULL;
+}
+
+/* Handlers come before what they could interrupt. With `first`, those that the process has are looked for twice: before and after the
+ * probes that tell of new ones. */
+static struct err *sync_handlers(struct load_session *session, struct member *member, bool first)
+{
+    struct err *error = NULL;
+    for (int round = 0; round <= first && !error; round++) {
+        load_requests list = {0};
+        if (first)
+            error = load_process_find_handlers(member->process);
+        if (!error)
+            error = load_process_signal_requests(member->process, &list);
+        if (!error)
+            error = change(session, member, &list);
+        VEC_FREE(&list);
+    }
+    return error;
+}
+
 /* Probes what is new in the process. With `first`, also hooks the loader. */
 static struct err *sync_process(struct load_session *session, struct member *member, bool first)
 {
     struct load_process *process = member->process;
     ERR_TRY(load_process_refresh(process));
-    requests list = {0};
+    ERR_TRY(sync_handlers(session, member, first));
+    load_requests list = {0};
     struct load_request loader;
     if (first && load_process_loader_request(process, &loader))
         VEC_PUSH(&list, loader);
@@ -315,13 +347,8 @@ static struct err *sync_process(struct load_session *session, struct member *mem
         if (session->progress && list.n != before)
             session->progress(session->progress_context, module->path, list.n - before, list.n);
     }
-    if (!error && list.n) {
-        error = load_process_change(process, list.at, list.n);
-        if (load_process_pause_ns(process) > session->pause_ns)
-            session->pause_ns = load_process_pause_ns(process);
-    }
     if (!error)
-        note_results(session, member, &list);
+        error = change(session, member, &list);
     if (!error)
         error = load_process_find_tid(process);
     VEC_FREE(&list);
@@ -390,13 +417,16 @@ static uint32_t counter_room(const struct load_session *session, int width)
     return !pattern ? 1u << 14 : width == 64 ? 1u << 20 : 1u << 17;
 }
 
-static struct err *add_member(struct load_session *session, struct target *target, bool is_command)
+/* `is_held`: it stands before its first instruction, and goes on when its probes are in place. */
+static struct err *add_member(struct load_session *session, struct target *target, bool is_command, bool is_held)
 {
     struct load_process *process;
     session->command_pid = is_command ? target_pid(target) : session->command_pid;
     ERR_TRY(load_process_create(target, session->cache, counter_room(session, target_width(target)), &process));
-    if (!is_command && load_process_pause_ns(process) > session->pause_ns)
+    if (!is_held && load_process_pause_ns(process) > session->pause_ns)
         session->pause_ns = load_process_pause_ns(process);
+    if (session->follow)
+        load_process_follow(process);
     struct member *member = memory_zero(1, sizeof *member);
     member->session = session;
     member->process = process;
@@ -410,17 +440,22 @@ static struct err *add_member(struct load_session *session, struct target *targe
     }
     member->watched = pthread_create(&member->watcher, NULL, watch, member) == 0;
     VEC_PUSH(&session->member, member);
-    if (!is_command)
+    if (!is_held)
         return NULL;
     target_hold(target, false);
     return target_resume(target);
+}
+
+void load_session_follow(struct load_session *session)
+{
+    session->follow = true;
 }
 
 struct err *load_session_attach(struct load_session *session, pid_t pid)
 {
     struct target *target;
     ERR_TRY(target_open(pid, &target));
-    return add_member(session, target, false);
+    return add_member(session, target, false, false);
 }
 
 struct err *load_session_start(struct load_session *session, char *const argv[])
@@ -428,7 +463,7 @@ struct err *load_session_start(struct load_session *session, char *const argv[])
     struct target *target;
     ERR_TRY(target_start(argv, &target));
     target_hold(target, true);
-    struct err *error = add_member(session, target, true);
+    struct err *error = add_member(session, target, true, true);
     if (error)
         kill(session->command_pid, SIGKILL); /* it was started to be traced */
     return error;
@@ -541,21 +576,51 @@ static struct err *handle_member(struct load_session *session, struct member *me
     return error;
 }
 
+/* A followed process is there as long as one of its children is. */
+static bool has_ended(const struct member *member)
+{
+    if (!target_ended(load_process_target(member->process)))
+        return false;
+    for (size_t i = 0; i < load_process_child_count(member->process); i++)
+        if (!target_ended(load_process_child(member->process, i)))
+            return false;
+    return true;
+}
+
+/* Programs that were executed become members of their own. */
+static void add_executed(struct load_session *session)
+{
+    for (size_t i = session->member.n; i-- > 0;) {
+        struct member *member = session->member.at[i];
+        for (struct target *target; (target = load_process_next_executed(member->process));) {
+            bool same = target_pid(target) == target_pid(load_process_target(member->process)), is_command = same && member->is_command;
+            if (same)
+                member->is_command = false;
+            target_hold(target, true);
+            err_free(add_member(session, target, is_command, true)); /* what can not be traced runs alone */
+            if (same)
+                member->is_over = true;
+        }
+    }
+}
+
 struct err *load_session_handle(struct load_session *session)
 {
     uint64_t ignored;
     while (read(session->event_fd, &ignored, sizeof ignored) > 0)
         ;
     handle_stops(session);
+    add_executed(session);
     struct err *first = NULL;
     for (size_t i = 0; i < session->member.n;) {
         struct member *member = session->member.at[i];
-        struct err *error = target_ended(load_process_target(member->process)) ? NULL : handle_member(session, member);
+        bool gone = target_ended(load_process_target(member->process)) || member->is_over;
+        struct err *error = gone ? NULL : handle_member(session, member);
         if (error && error->code == ERR_NO_PROCESS) {
             err_free(error);
             error = NULL;
         }
-        if (target_ended(load_process_target(member->process))) {
+        if (has_ended(member) || member->is_over) {
             session->member.at[i] = session->member.at[--session->member.n];
             err_free(error);
             error = detach_member(member);
@@ -577,7 +642,13 @@ size_t load_session_live(const struct load_session *session)
 
 int load_session_process_fd(const struct load_session *session, size_t index)
 {
-    return target_pidfd(load_process_target(session->member.at[index]->process));
+    struct load_process *process = session->member.at[index]->process;
+    if (!target_ended(load_process_target(process)))
+        return target_pidfd(load_process_target(process));
+    for (size_t i = 0; i < load_process_child_count(process); i++)
+        if (!target_ended(load_process_child(process, i)))
+            return target_pidfd(load_process_child(process, i));
+    return target_pidfd(load_process_target(process));
 }
 
 pid_t load_session_command(const struct load_session *session)

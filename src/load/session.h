@@ -32,6 +32,8 @@ struct load_session *load_session_create(const struct spec *spec, size_t spec_co
 /* Detaches from every process that is left. The first error is returned, all are detached anyway. */
 struct err *load_session_destroy(struct load_session *session);
 
+/* From now on, what the processes execute and what their children execute is traced too, from its first instruction. */
+void load_session_follow(struct load_session *session);
 /* Adds a running process, or a command that is started with the probes of its program and its loader in place; libraries get theirs as they
  * are loaded. On failure the process is as it was. */
 struct err *load_session_attach(struct load_session *session, pid_t pid);

@@ -78,7 +78,7 @@ static uint64_t round_up(uint64_t value, uint64_t step)
  * address space is dear. */
 static void lay_out(struct load_process *process, struct wire_shared *shared, int width, uint32_t counter_room)
 {
-    enum { PAGE = 4096, NARROW_LIMIT = 64 << 20, PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2 };
+    enum { PAGE = 4096, NARROW_LIMIT = 64 << 20, PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4 };
     unsigned shift = 12;
     while (1ull << shift < 8ull * counter_room)
         shift++;
@@ -98,7 +98,14 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
         .site_room = counter_room * SITES_PER_COUNTER,
         .pc_room = counter_room * PCS_PER_COUNTER,
     };
-    uint64_t end = PAGE;
+    enum insn_mode mode = width == 64 ? INSN_MODE_64 : INSN_MODE_32;
+    shared->fire_undo_count = fire_count_table(mode, shared->fire_undo);
+    shared->call_undo_count = fire_call_table(mode, shared->call_undo);
+    uint32_t index_cells = 1;
+    while (index_cells < counter_room * CELLS_PER_COUNTER)
+        index_cells *= 2;
+    shared->index_mask = index_cells - 1;
+    uint64_t end = WIRE_SHARED_BYTES;
     shared->counters_offset = end;
     end += (uint64_t)shards << shift;
     shared->regions_offset = end;
@@ -106,7 +113,9 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
     shared->sites_offset = end;
     end = round_up(end + shared->site_room * sizeof(struct wire_site), PAGE);
     shared->pcs_offset = end;
-    process->place_pcs_offset = round_up(end + shared->pc_room * sizeof(struct wire_pc), PAGE);
+    end = round_up(end + shared->pc_room * sizeof(struct wire_pc), PAGE);
+    shared->index_offset = end;
+    process->place_pcs_offset = round_up(end + index_cells * sizeof(uint32_t), PAGE);
     process->places_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
     shared->shared_bytes = round_up(process->places_offset + counter_room * sizeof(struct wire_place), PAGE);
 }

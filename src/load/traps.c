@@ -43,8 +43,8 @@ static struct err *install_handler(struct load_process *process)
     struct wire_shared *shared = process->shared;
     if (!process->trap.n || shared->trap_handler_va)
         return NULL;
-    shared->trap_handler_va = process->agent_va + WIRE_AGENT_TRAP;
-    return target_set_trap_handler(process->target, shared->trap_handler_va, process->agent_va + WIRE_AGENT_RESTORER);
+    shared->trap_handler_va = process->fire.agent_va + WIRE_AGENT_TRAP;
+    return target_set_trap_handler(process->target, shared->trap_handler_va, process->fire.agent_va + WIRE_AGENT_RESTORER);
 }
 
 static void adopt_children(struct load_process *process, struct target *target)
@@ -63,7 +63,7 @@ static void serve_children(void *context)
 
 struct err *load_traps_keep(struct load_process *process)
 {
-    target_keep(process->target, process->trap.n ? at_trap : NULL, serve_children, process);
+    target_keep(process->target, process->trap.n || process->follow ? at_trap : NULL, serve_children, process);
     return install_handler(process);
 }
 
@@ -80,20 +80,53 @@ static void drop_child(struct load_process *process, size_t index)
     process->child.at[index] = process->child.at[--process->child.n];
 }
 
+static void take_executed(struct load_process *process, struct target *target)
+{
+    struct target *next = target_take_executed(target);
+    if (next)
+        VEC_PUSH(&process->executed, next);
+}
+
 bool load_process_handle_stop(struct load_process *process, pid_t tid, int status)
 {
     bool taken = target_handle_stop(process->target, tid, status);
     for (size_t i = 0; i < process->child.n && !taken; i++)
         taken = target_handle_stop(process->child.at[i], tid, status);
     load_traps_adopt(process);
-    for (size_t i = process->child.n; i-- > 0;)
+    take_executed(process, process->target);
+    for (size_t i = process->child.n; i-- > 0;) {
+        take_executed(process, process->child.at[i]);
         if (target_executed(process->child.at[i]) || (target_pid(process->child.at[i]) == tid && target_ended(process->child.at[i])))
             drop_child(process, i);
-    if (process->trap.n && target_executed(process->target)) {
+    }
+    if ((process->trap.n || process->follow) && target_executed(process->target)) {
         /* Another program, without our probes: let it run alone. */
         process->trap.n = 0;
         target_keep(process->target, NULL, NULL, NULL);
         err_free(target_resume(process->target));
     }
     return taken;
+}
+
+/* ---- following ---- */
+
+void load_process_follow(struct load_process *process)
+{
+    process->follow = true;
+    target_follow(process->target);
+}
+
+struct target *load_process_next_executed(struct load_process *process)
+{
+    return process->executed.n ? process->executed.at[--process->executed.n] : NULL;
+}
+
+size_t load_process_child_count(const struct load_process *process)
+{
+    return process->child.n;
+}
+
+struct target *load_process_child(struct load_process *process, size_t index)
+{
+    return process->child.at[index];
 }

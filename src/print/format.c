@@ -131,9 +131,14 @@ static void put_number(struct print_text *text, const struct conversion *convers
         text_format(text, spelled, conversion->width, conversion->precision, value_double(value));
         return;
     }
+    uint64_t number = cut_to_size(value_int(value), conversion->size, is_signed);
+    bool is_plain = !conversion->width && conversion->precision < 0 && !conversion->has_plus && !conversion->has_space;
+    if (is_plain && (is_signed || conversion->what == 'u')) {
+        text_int(text, number, is_signed);
+        return;
+    }
     spell(conversion, "ll", spelled);
-    text_format(text, spelled, conversion->width, conversion->precision,
-                (long long)cut_to_size(value_int(value), conversion->size, is_signed));
+    text_format(text, spelled, conversion->width, conversion->precision, (long long)number);
 }
 #pragma GCC diagnostic pop
 

@@ -179,10 +179,8 @@ static void put_number(const struct sheet *sheet, uint64_t number, bool is_signe
     struct print_text *text = &sheet->print->text;
     if (sheet->print->json)
         text_json_int(text, number, is_signed, sheet->print->dialect);
-    else if (is_signed)
-        text_format(text, "%lld", (long long)number);
     else
-        text_format(text, "%llu", (unsigned long long)number);
+        text_int(text, number, is_signed);
 }
 
 static uint64_t divided(const struct sheet *sheet, uint64_t number, bool is_signed)

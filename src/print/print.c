@@ -220,11 +220,11 @@ static void join_value(struct print *print, struct joined *joined, const struct 
         text_bytes(&joined->text, bytes, n);
 }
 
-static void join_strings(struct print *print, struct joined *joined, const struct print_event *event)
+static void join_slots(struct print *print, struct joined *joined, const struct print_event *event)
 {
-    const struct script_type type = {.kind = SCRIPT_T_STRING, .bytes = event->part_bytes};
-    for (size_t at = 0; at + event->part_bytes <= event->bytes && !joined->is_ended; at += event->part_bytes) {
-        struct value value = {.type = &type, .at = (const uint8_t *)event->payload + at, .n = event->part_bytes, .encoding = ALONE};
+    const struct script_type slot = {.kind = SCRIPT_T_STRING, .bytes = event->join_bytes};
+    for (size_t at = 0; at < event->bytes && event->bytes - at >= event->join_bytes && !joined->is_ended; at += event->join_bytes) {
+        struct value value = {.type = &slot, .at = (const uint8_t *)event->payload + at, .n = event->join_bytes, .encoding = ALONE};
         join_value(print, joined, &value);
     }
 }
@@ -236,9 +236,9 @@ static void print_joined(struct print *print, const struct print_event *event)
     struct values values;
     struct value value;
     values_init(&values, event);
-    if (event->part_bytes)
-        join_strings(print, &joined, event);
-    while (!event->part_bytes && values_next(&values, &value) && !joined.is_ended)
+    if (event->join_bytes)
+        join_slots(print, &joined, event);
+    while (!event->join_bytes && !joined.is_ended && values_next(&values, &value))
         join_value(print, &joined, &value);
     if (print->json) {
         write_json(print, "join", &joined.text);

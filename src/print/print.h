@@ -24,8 +24,14 @@
 
 #include <stdio.h>
 
-/* The two ways of printing that differ in details: that of bpftrace 0.26, and of 0.17, which distributions carry. What differs is at
- * each place that asks for it; doc/ has the list. */
+/* The two ways of printing that differ in details: that of bpftrace 0.26, and of 0.17, which distributions carry. What differs between
+ * them is at each place that asks for the dialect. Unlike either, on purpose:
+ *   - bit-fields are shown as their values, not as the word they are in;
+ *   - keys of equal rank are in order; unsigned keys and the values of min() and max() are ordered as what they are;
+ *   - JSON is valid: non-ASCII text stays as it is, and so do spaces in keys (0.26 drops them); addresses, times and MACs have quotes;
+ *   - %% is one percent sign (two in 0.17); precision cuts %s (not in 0.26); widths may have any of C's flags;
+ *   - the last step of lhist() is its own when the range is not a whole number of steps (0.17 and 0.26 join it with what is above);
+ *   - maps of addresses have a line for each key (0.17 forgets to end it), and units of hist() do not end at 4G (0.17). */
 enum print_dialect { PRINT_26, PRINT_17 };
 
 /* What a number stands for: the second word of a value of names. */
@@ -88,9 +94,9 @@ struct print_event {
     const struct script_action *action;
     const void *payload; /* the values of action->list, each at a multiple of 8 */
     size_t bytes;
-    size_t part_bytes;                 /* join: the payload is strings that have as much room each. 0: as action->list says */
-    uint64_t ns;                       /* when it happened: PRINT_CLOCK_SESSION */
-    const char *name;                  /* of the script, and where in it the call is: for errorf and warnf */
+    uint64_t ns;       /* when it happened: PRINT_CLOCK_SESSION */
+    size_t join_bytes; /* of join(): the payload is strings of this room each, up to an empty one. 0: it is the values of action->list */
+    const char *name;  /* of the script, and where in it the call is: for errorf and warnf */
     unsigned line, column, end_column; /* end_column 0: unknown */
 };
 
@@ -100,7 +106,7 @@ bool print_event(struct print *print, const struct print_event *event);
 /* The text that printf() and its like make: the command of system(), the path of cat(). NUL-terminated, to be freed by the caller; the
  * bytes are as they are, so a command is as dangerous as what the script puts into it. */
 char *print_event_text(struct print *print, const struct print_event *event);
-/* What a command of system() printed, or the contents of a file of cat(). */
+/* All that a command of system() printed, or that a file of cat() holds: as JSON it is one object. */
 enum print_output { PRINT_OUTPUT_SYSTEM, PRINT_OUTPUT_CAT };
 void print_output(struct print *print, enum print_output what, const char *text, size_t n);
 /* One value, on a line, as print() shows it. Encoded as if alone. */

@@ -65,6 +65,21 @@ void text_format(struct print_text *text, const char *format, ...)
     va_end(list);
 }
 
+void text_int(struct print_text *text, uint64_t number, bool is_signed)
+{
+    char digits[24];
+    size_t at = sizeof digits;
+    bool is_negative = is_signed && (int64_t)number < 0;
+    uint64_t left = is_negative ? -number : number;
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (is_negative)
+        digits[--at] = '-';
+    text_bytes(text, digits + at, sizeof digits - at);
+}
+
 void text_write(struct print_text *text, FILE *out)
 {
     if (text->n)
@@ -139,8 +154,7 @@ void text_json_int(struct print_text *text, uint64_t value, bool is_signed, enum
     uint64_t size = is_signed && (int64_t)value < 0 ? -value : value;
     bool is_exact = !size || size >> __builtin_ctzll(size) < UINT64_C(1) << 53;
     const char *quote = is_exact || dialect == PRINT_17 ? "" : "\"";
-    if (is_signed)
-        text_format(text, "%s%lld%s", quote, (long long)value, quote);
-    else
-        text_format(text, "%s%llu%s", quote, (unsigned long long)value, quote);
+    text_string(text, quote);
+    text_int(text, value, is_signed);
+    text_string(text, quote);
 }

@@ -114,8 +114,9 @@ uint64_t value_int(const struct value *value)
         return 0;
     if (value->type->kind != SCRIPT_T_DOUBLE)
         return read_int(value);
+    const double limit = 9223372036854775808.0; /* 2^63 */
     double number = value_double(value);
-    return number > -0x1p63 && number < 0x1p63 ? (uint64_t)(int64_t)number : UINT64_C(1) << 63;
+    return number > -limit && number < limit ? (uint64_t)(int64_t)number : UINT64_C(1) << 63;
 }
 
 bool value_string(const struct value *value, const char **bytes, size_t *n)
@@ -239,10 +240,8 @@ static void put_int(struct print *print, struct print_text *text, const struct v
         number = type->is_signed ? (uint64_t)((int64_t)number / (int64_t)style->divide) : number / style->divide;
     if (style->json)
         text_json_int(text, number, type->is_signed, print->dialect);
-    else if (type->is_signed)
-        text_format(text, "%lld", (long long)number);
     else
-        text_format(text, "%llu", (unsigned long long)number);
+        text_int(text, number, type->is_signed);
 }
 
 /* 0.17 shows pointers as numbers. So does all JSON. */

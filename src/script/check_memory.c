@@ -110,6 +110,27 @@ static struct script_expr *no_field(struct checker *c, const struct node *node, 
     return expr_bad(c, node->span);
 }
 
+/* A member, also by the name that a header gives to one inside another: `#define sa_handler __sigaction_handler.sa_handler`. */
+static bool find_field(struct checker *c, const struct script_type *type, const char *name, struct script_member *out)
+{
+    if (script_type_member(type, name, out))
+        return true;
+    const char *path = table_get(&c->types->paths, name);
+    uint64_t offset = 0;
+    while (path && type->kind == SCRIPT_T_RECORD) {
+        size_t length = strcspn(path, ".");
+        if (!script_type_member(type, arena_text(c->arena, path, length), out))
+            return false;
+        out->offset += offset;
+        if (!path[length])
+            return true;
+        offset = out->offset;
+        type = out->type;
+        path += length + 1;
+    }
+    return false;
+}
+
 static struct script_expr *argument(struct checker *c, struct script_span span, const struct script_argument *found)
 {
     struct script_argument *kept = arena_alloc(c->arena, sizeof *kept);
@@ -164,7 +185,7 @@ struct script_expr *check_field(struct checker *c, const struct node *node)
     if (base->type->kind != SCRIPT_T_RECORD)
         return FAIL(c, node->span, "Can not access field '%s' on expression of type '%s'", node->text, type_text(c, base->type));
     struct script_member member;
-    if (!script_type_member(base->type, node->text, &member))
+    if (!find_field(c, base->type, node->text, &member))
         return no_field(c, node, base->type);
     struct script_expr *expr = piece(c, node->span, base, member.type, member.offset);
     if (member.bit_size)

@@ -196,6 +196,15 @@ bool c_constant(struct c_parser *c, int64_t *value)
 
 /* ---- macros ---- */
 
+/* a.b.c */
+static bool is_path(const struct token *tokens, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (i % 2 ? tokens[i].kind != TOKEN_PUNCT || tokens[i].op != OP1('.') : tokens[i].kind != TOKEN_NAME)
+            return false;
+    return n % 2;
+}
+
 static void define_macro(struct script_program *program, uint32_t file, struct script_types *types, size_t begin, size_t end, bool is_own)
 {
     struct lexer lexer;
@@ -214,6 +223,13 @@ static void define_macro(struct script_program *program, uint32_t file, struct s
         return; /* empty, or with parameters */
     if (n == 2 && tokens[1].kind == TOKEN_STRING) {
         table_put(&types->texts, name, (void *)tokens[1].text);
+        return;
+    }
+    if (n > 3 && is_path(tokens + 1, n - 1)) {
+        const char *text = tokens[1].text;
+        for (size_t i = 3; i < n; i += 2)
+            text = arena_format(&types->arena, "%s.%s", text, tokens[i].text);
+        table_put(&types->paths, name, (void *)text);
         return;
     }
     struct c_parser c = {.program = program, .types = types, .tokens = tokens, .at = 1, .n = n + 1};

@@ -31,6 +31,7 @@ struct script_types {
     struct table constants;   /* name -> int64_t * */
     struct table enumerators; /* name -> const struct script_type * of its enumeration */
     struct table bodies;      /* macros of the script that are expressions: name -> const struct script_span * */
+    struct table paths;       /* macros that are members of members, as sa_handler is: name -> NUL-terminated `a.b` */
     struct table texts;       /* macros that are strings: name -> NUL-terminated text, unescaped */
     unsigned n_unnamed;
 };

@@ -31,7 +31,7 @@ const struct script_type *script_type_plain(struct script_types *types, enum scr
 {
     static const uint8_t bytes[] = {[SCRIPT_T_BOOL] = 1,       [SCRIPT_T_COUNT] = 8, [SCRIPT_T_SUM] = 8,    [SCRIPT_T_AVG] = 16,
                                     [SCRIPT_T_MIN] = 8,        [SCRIPT_T_MAX] = 8,   [SCRIPT_T_STATS] = 16, [SCRIPT_T_SYMBOL] = 16,
-                                    [SCRIPT_T_TIMESTAMP] = 16, [SCRIPT_T_MAC] = 8,   [SCRIPT_T_NAME] = 8, [SCRIPT_T_INET] = 24};
+                                    [SCRIPT_T_TIMESTAMP] = 16, [SCRIPT_T_MAC] = 8,   [SCRIPT_T_NAME] = 8,   [SCRIPT_T_INET] = 24};
     uint64_t size = kind < sizeof bytes ? bytes[kind] : 0;
     return make(types, kind, size, size >= 8 ? 8 : 1);
 }
@@ -253,6 +253,7 @@ void types_destroy(struct script_types *types)
     table_deinit(&types->constants);
     table_deinit(&types->enumerators);
     table_deinit(&types->bodies);
+    table_deinit(&types->paths);
     table_deinit(&types->texts);
     arena_deinit(&types->arena);
     free(types);

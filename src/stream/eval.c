@@ -7,8 +7,8 @@
 
 /* ---- bytes ---- */
 
-/* Written out, and compiled for the agent so that they stay loops: it has no functions to call for them, and the direction of string
- * instructions is the traced program's. */
+/* Bytes one by one through volatile: a compiler must not make calls or string instructions of these loops. The agent has no functions to
+ * call for them, and the direction of string instructions is the traced program's. */
 static void copy_bytes(void *to, const void *from, uint32_t bytes)
 {
     uint8_t *x = to;
@@ -16,7 +16,7 @@ static void copy_bytes(void *to, const void *from, uint32_t bytes)
     for (; bytes >= 8; bytes -= 8, x += 8, y += 8)
         __builtin_memcpy(x, y, 8);
     while (bytes--)
-        *x++ = *y++;
+        *(volatile uint8_t *)x++ = *(const volatile uint8_t *)y++;
 }
 
 static void zero_bytes(void *to, uint32_t bytes)
@@ -25,7 +25,7 @@ static void zero_bytes(void *to, uint32_t bytes)
     for (; bytes >= 8; bytes -= 8, x += 8)
         __builtin_memcpy(x, &(uint64_t){0}, 8);
     while (bytes--)
-        *x++ = 0;
+        *(volatile uint8_t *)x++ = 0;
 }
 
 /* k bytes at `at`, extended as the size code says. */
@@ -82,11 +82,10 @@ static uint64_t divide(uint64_t a, uint64_t b, uint64_t *rest)
         *rest = (uint32_t)a % (uint32_t)b;
         return (uint32_t)a / (uint32_t)b;
     }
-    for (int bit = 63; bit >= 0; bit--) {
-        bool carry = left >> 63;
+    for (int bit = 63; bit >= 0; bit--) { /* what is left is at most a >> bit: no bit gets lost */
         left = left << 1 | (a >> bit & 1);
         quotient <<= 1;
-        if (carry || left >= b) {
+        if (left >= b) {
             left -= b;
             quotient |= 1;
         }

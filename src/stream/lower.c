@@ -11,6 +11,7 @@ void stream_built_deinit(struct stream_built *built)
 {
     free(built->stream);
     VEC_FREE(&built->record);
+    VEC_FREE(&built->time_format);
     built->stream = NULL;
 }
 

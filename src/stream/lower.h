@@ -76,6 +76,7 @@ struct stream_built {
     struct wire_stream *stream; /* owned; stream->bytes of them */
     uint32_t child_map;         /* has cpid, which the caller sets; UINT32_MAX when the script does not ask for it */
     VEC(struct stream_record) record;
+    VEC(const char *) time_format; /* of strftime(), by the number that a timestamp carries; the program's */
 };
 void stream_built_deinit(struct stream_built *built);
 

@@ -343,8 +343,8 @@ static void make_timestamp(struct lowering *emit, const struct script_expr *expr
     store(emit, time, 8, offset);
     emit->depth--;
     store_constant(emit, 0, 4, offset + 8);
-    /* The number of a record that is never written: its action has the format. */
-    store_constant(emit, add_record(emit, &emit->checked->actions[expr->action], STREAM_RECORD_ACTION, 0), 4, offset + 12);
+    VEC_PUSH(&emit->builder->out->time_format, emit->checked->actions[expr->action].text);
+    store_constant(emit, emit->builder->out->time_format.n - 1, 4, offset + 12);
 }
 
 static void make_address(struct lowering *emit, const struct script_expr *expr, uint32_t offset)

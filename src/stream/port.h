@@ -19,7 +19,7 @@ uint64_t port_time(const struct wire_session *session);
 void port_wait(struct wire_session *session, uint32_t seen);
 /* Tells the controller that there is something to read. */
 void port_wake(struct wire_session *session);
-/* XMM and ST0 can not be read by general code: JIT code does that itself, the host has none. The bits of a double. */
+/* XMM and ST0 of the program, as the bits of a double. JIT code reads xmm registers itself; the host has none. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes);
 uint64_t port_st0(struct wire_fire *fire);
 

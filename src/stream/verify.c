@@ -611,14 +611,14 @@ static struct err *check_tables(const struct wire_stream *stream)
     return NULL;
 }
 
-struct err *stream_verify(const void *bytes, size_t count)
+struct err *stream_verify(const void *stream, size_t bytes)
 {
-    const struct wire_stream *stream = bytes;
-    ERR_TRY(check_header(stream, count));
-    ERR_TRY(check_tables(stream));
+    const struct wire_stream *header = stream;
+    ERR_TRY(check_header(header, bytes));
+    ERR_TRY(check_tables(header));
     struct pass *pass = memory_zero(1, sizeof *pass);
-    pass->stream = stream;
-    uint32_t most = stream->code_count[0] > stream->code_count[1] ? stream->code_count[0] : stream->code_count[1];
+    pass->stream = header;
+    uint32_t most = header->code_count[0] > header->code_count[1] ? header->code_count[0] : header->code_count[1];
     most = most < WIRE_CODE_MAX ? most : WIRE_CODE_MAX;
     pass->target = memory_zero(most, sizeof *pass->target);
     pass->head = memory_zero(most, sizeof *pass->head);
@@ -627,8 +627,8 @@ struct err *stream_verify(const void *bytes, size_t count)
     for (int model = 0; model < WIRE_MODELS && !error; model++) {
         uint32_t end = 0;
         pass->model = (enum wire_model)model;
-        for (pass->clause = 0; pass->clause < stream->clause_count && !error; pass->clause++)
-            error = check_clause_code(pass, stream_clauses(stream) + pass->clause, &end);
+        for (pass->clause = 0; pass->clause < header->clause_count && !error; pass->clause++)
+            error = check_clause_code(pass, stream_clauses(header) + pass->clause, &end);
     }
     free(pass->target);
     free(pass->head);

@@ -50,7 +50,8 @@ enum symbol_type_kind {
     SYMBOL_TYPE_UNION,
     SYMBOL_TYPE_ENUM,
     SYMBOL_TYPE_TYPEDEF,
-    SYMBOL_TYPE_FUNCTION, /* what a function pointer points to */
+    SYMBOL_TYPE_FUNCTION,       /* what a function pointer points to */
+    SYMBOL_TYPE_MEMBER_POINTER, /* C++ pointer to a member: one word, of functions two */
 };
 
 struct symbol_type {
@@ -65,7 +66,7 @@ struct symbol_type {
     bool is_open;                        /* ARRAY: [] or a length known only at run time */
     bool is_incomplete;                  /* STRUCT, UNION, ENUM: declared in this file, never defined */
     bool is_reference;                   /* POINTER: C++ & or && */
-    bool by_reference;                   /* STRUCT, UNION: C++ passes a pointer where the source passes a value (DW_CC_pass_by_reference) */
+    bool by_reference;                   /* the reader's own: DW_CC_pass_by_reference */
     const char *reason;                  /* UNKNOWN: why; static or owned by the reader */
     const struct symbol_type *target;    /* TYPEDEF: what it names; ARRAY: an element (never NULL); else NULL */
     void *die;                           /* the reader's own */

@@ -137,13 +137,13 @@ static void read_params(struct symbol_dwarf *dwarf, const struct symbol_dw_range
             variables[i].location.reason = "optimised out";
     }
     symbol_dw_passed(dwarf, out->result, &result);
-    bool is_followed = true;
-    if (va == range->entry_va)
+    bool is_clone = symbol_dw_is_clone(dwarf, range->entry_va), is_followed = !is_clone;
+    if (va == range->entry_va && is_followed)
         is_followed = apply_convention(dwarf, &func, &result, variables, is_slot, params->count);
     out->is_changed = !is_followed;
     /* gcc's i386 functions with register arguments return integers as all others do. */
     bool is_integer = result.leaf_count == 1 && result.leaves[0].leaf_class == SYMBOL_LEAF_INT && !result.is_aggregate;
-    if (is_followed || (dwarf->width == 32 && is_integer))
+    if (is_followed || (dwarf->width == 32 && is_integer && !is_clone))
         symbol_callconv_result(dwarf->width, &result, &out->result_location);
     else
         out->result_location.reason = "the compiler changed how the function is called";
@@ -241,6 +241,17 @@ static void find_scopes(struct symbol_dwarf *dwarf, Dwarf_Die *func, uint64_t va
         at = child;
         scopes->chain[scopes->depth++] = at;
     }
+}
+
+const void *symbol_dw_scope_at(struct symbol_dwarf *dwarf, uint64_t va)
+{
+    const struct symbol_dw_range *range = symbol_dw_func_range_at(dwarf, va);
+    struct scopes scopes = {0};
+    if (!range)
+        return NULL;
+    Dwarf_Die func = range->die;
+    find_scopes(dwarf, &func, va, &scopes);
+    return scopes.chain[scopes.depth - 1].addr;
 }
 
 static bool is_hidden(const struct symbol_variable *variables, size_t count, const char *name)

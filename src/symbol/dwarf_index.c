@@ -282,3 +282,55 @@ bool symbol_dw_qualified_name(struct symbol_dwarf *dwarf, Dwarf_Die *die, char o
     }
     return false;
 }
+
+/* ---- clones ---- */
+
+static int by_value(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+static bool is_clone_name(const char *name, size_t size)
+{
+    static const char *const marks[] = {".isra.", ".constprop.", ".part."};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (memmem(name, size, marks[i], strlen(marks[i])))
+            return true;
+    return false;
+}
+
+static void load_clones(struct symbol_dwarf *dwarf, struct symbol_elf *elf)
+{
+    const struct symbol_section *table = symbol_elf_section(elf, ".symtab");
+    if (!table || table->type != SHT_SYMTAB || table->link >= elf->sections.n)
+        return;
+    const struct symbol_section *strings = &elf->sections.at[table->link];
+    const uint8_t *entries = symbol_elf_section_bytes(elf, table), *text = symbol_elf_section_bytes(elf, strings);
+    uint64_t count = table->size / symbol_elf_entry_size(elf), budget = 4 * elf->image.size;
+    for (uint64_t i = 0; entries && text && i < count; i++) {
+        struct symbol_entry entry = symbol_elf_entry(elf, entries, (size_t)i);
+        if ((entry.info & 15) != STT_FUNC || entry.section == SHN_UNDEF || entry.name >= strings->size)
+            continue;
+        uint64_t room = strings->size - entry.name;
+        size_t size = strnlen((const char *)text + entry.name, (size_t)(room < SYMBOL_DW_MAX_NAME ? room : SYMBOL_DW_MAX_NAME));
+        if (size + 1 > budget)
+            return;
+        budget -= size + 1;
+        if (is_clone_name((const char *)text + entry.name, size))
+            VEC_PUSH(&dwarf->clones, entry.value);
+    }
+}
+
+bool symbol_dw_is_clone(struct symbol_dwarf *dwarf, uint64_t entry_va)
+{
+    if (!dwarf->has_clones) {
+        dwarf->has_clones = true;
+        load_clones(dwarf, &dwarf->main);
+        if (dwarf->debug)
+            load_clones(dwarf, dwarf->debug);
+        if (dwarf->clones.n)
+            qsort(dwarf->clones.at, dwarf->clones.n, sizeof *dwarf->clones.at, by_value);
+    }
+    return dwarf->clones.n && bsearch(&entry_va, dwarf->clones.at, dwarf->clones.n, sizeof entry_va, by_value);
+}

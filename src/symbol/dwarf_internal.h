@@ -90,6 +90,9 @@ struct symbol_dwarf {
     struct symbol_type **types; /* open addressing by DIE address */
     size_t type_count, type_room;
 
+    bool has_clones;
+    VEC(uint64_t) clones; /* entries of functions whose parameters the compiler changed, by address */
+
     struct symbol_dw_frames *frames; /* made when a CFA is first asked for */
 
     VEC(char *) chunks;
@@ -133,6 +136,8 @@ const struct symbol_dw_name *symbol_dw_find_name(struct symbol_dwarf *dwarf, enu
 const struct symbol_dw_name *symbol_dw_next_name(struct symbol_dwarf *dwarf, const struct symbol_dw_name *name);
 /* The name of a DIE with its namespaces and classes, in `out`; false when it has none or it is in a function. */
 bool symbol_dw_qualified_name(struct symbol_dwarf *dwarf, Dwarf_Die *die, char out[SYMBOL_DW_MAX_NAME]);
+/* Whether the symbol at a function's entry names a clone with other parameters than the source's (gcc's .isra, .constprop, .part). */
+bool symbol_dw_is_clone(struct symbol_dwarf *dwarf, uint64_t entry_va);
 /* The innermost function range at `va`, or NULL. */
 const struct symbol_dw_range *symbol_dw_func_range_at(struct symbol_dwarf *dwarf, uint64_t va);
 
@@ -166,6 +171,11 @@ struct symbol_dw_place {
  * list, so that at the function's entry nothing is there yet. */
 void symbol_dw_locate(struct symbol_dwarf *dwarf, Dwarf_Die *die, const struct symbol_dw_place *place, struct symbol_location *out,
                       bool *is_slot);
+
+/* ---- dwarf_func.c ---- */
+
+/* What stands for the innermost block or inlined function at `va`; NULL when no function is there. */
+const void *symbol_dw_scope_at(struct symbol_dwarf *dwarf, uint64_t va);
 
 /* ---- dwarf_passed.c ---- */
 

@@ -121,19 +121,24 @@ static int by_va(const void *left, const void *right)
     return a->va < b->va ? -1 : a->va > b->va;
 }
 
-/* Whether the line lies in a function that starts on a later line: gdb then takes the next line only within the same function. Code of
- * an inlined function may be in many functions; of one function, the lowest address is where the line is entered. */
+/* Of the addresses in one block, or one inlined copy of a function, the lowest is where the line is entered: a loop's line has code in
+ * several places, of which gdb takes one too. */
 static void keep_one_per_scope(struct symbol_dwarf *dwarf, struct search *search)
 {
     size_t kept = 0;
+    const void **scopes = memory_zero(search->found.n, sizeof *scopes);
     for (size_t i = 0; i < search->found.n; i++) {
-        struct symbol_line *line = &search->found.at[i];
-        if (kept && search->found.at[kept - 1].va == line->va)
+        const void *scope = symbol_dw_scope_at(dwarf, search->found.at[i].va);
+        bool is_new = !kept || search->found.at[kept - 1].va != search->found.at[i].va;
+        for (size_t k = 0; scope && k < kept && is_new && symbol_dw_spend(dwarf, 1); k++)
+            is_new = scopes[k] != scope;
+        if (!is_new)
             continue;
-        search->found.at[kept++] = *line;
+        scopes[kept] = scope;
+        search->found.at[kept++] = search->found.at[i];
     }
     search->found.n = kept;
-    (void)dwarf;
+    free(scopes);
 }
 
 struct err *symbol_dwarf_line_places(struct symbol_dwarf *dwarf, const char *file, unsigned line, const struct symbol_line **out,

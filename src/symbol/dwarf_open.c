@@ -16,7 +16,7 @@ enum { MAX_EXPANSION = 64 };
 void *symbol_dw_keep(struct symbol_dwarf *dwarf, size_t count, size_t bytes)
 {
     enum { CHUNK = 1 << 16 };
-    size_t need = (count * bytes + 15) & ~(size_t)15;
+    size_t need = (count * bytes + 16) & ~(size_t)15; /* never 0 */
     if (need > CHUNK / 4) {
         char *own = memory_zero(count, bytes);
         /* Before the current chunk, so that its room stays usable. */
@@ -109,7 +109,8 @@ static struct err *read_debug_sections(struct symbol_elf *elf, const char *path,
             if (size / MAX_EXPANSION > section->size)
                 return err_new(ERR_FILE, "symbol: %s: damaged: %s unpacks to %llu bytes", path, section->name, (unsigned long long)size);
             *total += size;
-        } else if (strcmp(section->name, ".eh_frame") == 0 || strcmp(section->name, ".gnu_debugaltlink") == 0) {
+        } else if (strcmp(section->name, ".eh_frame") == 0 || strcmp(section->name, ".gnu_debugaltlink") == 0 ||
+                   strcmp(section->name, ".symtab") == 0 || strcmp(section->name, ".strtab") == 0) {
             symbol_image_need(&elf->image, section->offset, section->size);
         }
     }
@@ -197,6 +198,8 @@ static struct err *open_sections(struct symbol_dwarf *dwarf, int fd)
 {
     ERR_TRY(symbol_image_init(&dwarf->main.image, fd, dwarf->path));
     ERR_TRY(symbol_elf_parse(&dwarf->main, dwarf->path, false));
+    if (dwarf->main.type == ET_REL)
+        return err_new(ERR_FILE, "symbol: %s: neither a program nor a shared object", dwarf->path);
     dwarf->width = dwarf->main.width;
     bool is_own = has_debug_info(&dwarf->main);
     if (!is_own)
@@ -258,6 +261,7 @@ void symbol_dwarf_close(struct symbol_dwarf *dwarf)
         VEC_FREE(&dwarf->units.at[i].funcs);
     VEC_FREE(&dwarf->units);
     VEC_FREE(&dwarf->unit_ranges);
+    VEC_FREE(&dwarf->clones);
     VEC_FREE(&dwarf->names);
     free(dwarf->buckets);
     free(dwarf->types);

@@ -1,6 +1,8 @@
 /* Reduces a type to what the calling conventions look at (callconv.h): the scalars in it, its alignment. */
 #include "symbol/dwarf_internal.h"
 
+#include <string.h>
+
 enum { MAX_VISITS = 4096, MAX_LEAF_SIZE = 32 };
 
 struct visit {
@@ -145,6 +147,11 @@ static uint32_t see(struct visit *visit, const struct symbol_type *type, uint64_
     case SYMBOL_TYPE_ARRAY:
         align = see_array(visit, type, offset, depth);
         break;
+    case SYMBOL_TYPE_MEMBER_POINTER:
+        align = natural(visit, (unsigned)visit->dwarf->width / 8);
+        for (uint64_t at = 0; at < type->size_bytes; at += align)
+            add_leaf(visit, SYMBOL_LEAF_INT, offset + at, align, align);
+        break;
     case SYMBOL_TYPE_STRUCT:
     case SYMBOL_TYPE_UNION:
         align = see_members(visit, type, offset, depth);
@@ -153,6 +160,73 @@ static uint32_t see(struct visit *visit, const struct symbol_type *type, uint64_
         visit->out->is_unknown = true;
     }
     return declared && declared <= 4096 ? declared : align;
+}
+
+/* ---- C++ classes ---- */
+
+/* Whether a constructor's second parameter is a reference to its own class, and it has no more: it copies or moves. */
+static bool is_copy_constructor(struct symbol_dwarf *dwarf, Dwarf_Die *func, const struct symbol_type *type)
+{
+    Dwarf_Die child, reference, target;
+    unsigned count = 0;
+    bool is_own = false;
+    if (!symbol_dw_first(dwarf, func, &child))
+        return false;
+    do {
+        if (dwarf_tag(&child) != DW_TAG_formal_parameter)
+            continue;
+        if (++count == 2 && symbol_dw_own_ref(&child, DW_AT_type, &reference) &&
+            (dwarf_tag(&reference) == DW_TAG_reference_type || dwarf_tag(&reference) == DW_TAG_rvalue_reference_type))
+            is_own = symbol_dw_own_ref(&reference, DW_AT_type, &target) && symbol_dw_type_of(dwarf, &target) == type;
+    } while (symbol_dw_next(dwarf, &child));
+    return is_own && count == 2;
+}
+
+/* A method that makes the class non-trivial for calls (Itanium C++ ABI 1.1): a destructor, copy or move constructor of the program's own,
+ * anything virtual. */
+static bool is_nontrivial_method(struct symbol_dwarf *dwarf, Dwarf_Die *func, const struct symbol_type *type)
+{
+    uint64_t value;
+    const char *name = symbol_dw_text(dwarf, func, DW_AT_name);
+    if (symbol_dw_own_uint(func, DW_AT_virtuality, &value) && value)
+        return true;
+    if (!name || !type->name || symbol_dw_own_flag(func, DW_AT_artificial) || symbol_dw_own_flag(func, DW_AT_deleted) ||
+        (symbol_dw_own_uint(func, DW_AT_defaulted, &value) && value == DW_DEFAULTED_in_class))
+        return false;
+    if (name[0] == '~')
+        return true;
+    size_t bare = strcspn(type->name, "<"); /* constructors are named without template arguments */
+    return strncmp(name, type->name, bare) == 0 && (!name[bare] || name[bare] == '<') && is_copy_constructor(dwarf, func, type);
+}
+
+/* Whether a pointer is passed instead of a value. clang says so; of gcc's classes it follows from their methods, members and bases. */
+static bool is_by_reference(struct visit *visit, const struct symbol_type *type, unsigned depth)
+{
+    struct symbol_dwarf *dwarf = visit->dwarf;
+    const struct symbol_member *members;
+    size_t count;
+    Dwarf_Die die, child;
+    type = symbol_dw_resolve(dwarf, type);
+    for (unsigned i = 0; i < SYMBOL_DW_MAX_CHAIN && type->kind == SYMBOL_TYPE_ARRAY; i++)
+        type = symbol_dw_resolve(dwarf, type->target);
+    if (type->kind != SYMBOL_TYPE_STRUCT && type->kind != SYMBOL_TYPE_UNION)
+        return false;
+    if (type->by_reference || depth > 16 || ++visit->visits > MAX_VISITS || !symbol_dw_die_of(dwarf, type, &die))
+        return type->by_reference;
+    if (symbol_dw_first(dwarf, &die, &child))
+        do {
+            uint64_t value;
+            int tag = dwarf_tag(&child);
+            if ((tag == DW_TAG_inheritance && symbol_dw_own_uint(&child, DW_AT_virtuality, &value) && value) ||
+                (tag == DW_TAG_subprogram && is_nontrivial_method(dwarf, &child, type)))
+                return true;
+        } while (symbol_dw_next(dwarf, &child));
+    struct err *error = symbol_dw_members(dwarf, type, &members, &count);
+    bool is_found = false;
+    for (size_t i = 0; !error && i < count && !is_found; i++)
+        is_found = is_by_reference(visit, members[i].type, depth + 1);
+    err_free(error);
+    return is_found;
 }
 
 void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type, struct symbol_passed *out)
@@ -165,7 +239,8 @@ void symbol_dw_passed(struct symbol_dwarf *dwarf, const struct symbol_type *type
     out->is_complex = bare->kind == SYMBOL_TYPE_COMPLEX;
     out->is_aggregate =
         bare->kind == SYMBOL_TYPE_STRUCT || bare->kind == SYMBOL_TYPE_UNION || (bare->kind == SYMBOL_TYPE_ARRAY && !bare->is_vector);
-    out->by_reference = bare->by_reference;
+    out->by_reference = is_by_reference(&visit, bare, 0);
+    visit.visits = 0;
     if (!out->is_void)
         out->align = see(&visit, type, 0, 0);
     if (out->align > 1 && out->size % out->align)

@@ -141,7 +141,7 @@ static bool subrange_count(Dwarf_Die *die, uint64_t *count)
         return false;
     }
     *count = upper - lower + 1; /* wraps to 0 */
-    return *count <= 1ULL << 48;
+    return true;
 }
 
 static void set_array(struct symbol_type *type, const struct symbol_type *element, uint64_t count, bool is_open)
@@ -248,8 +248,10 @@ static void fill(struct symbol_dwarf *dwarf, Dwarf_Die *die, struct symbol_type 
         type->kind = SYMBOL_TYPE_VOID;
         break;
     case DW_TAG_ptr_to_member_type:
-        type->kind = SYMBOL_TYPE_UNKNOWN;
-        type->reason = "a pointer to a member";
+        type->kind = SYMBOL_TYPE_MEMBER_POINTER;
+        type->size_bytes = (unsigned)dwarf->width / 8;
+        if (symbol_dw_own_ref(die, DW_AT_type, &target) && dwarf_tag(&target) == DW_TAG_subroutine_type)
+            type->size_bytes *= 2;
         break;
     default:
         type->kind = SYMBOL_TYPE_UNKNOWN;

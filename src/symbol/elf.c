@@ -20,7 +20,7 @@ struct layout {
     uint64_t phnum, shnum, shstrndx;
 };
 
-static struct err *parse_header(struct symbol_elf *elf, const char *path, struct layout *layout)
+static struct err *parse_header(struct symbol_elf *elf, const char *path, bool contents, struct layout *layout)
 {
     const uint8_t *bytes = symbol_image_need(&elf->image, 0, sizeof(Elf32_Ehdr));
     if (!bytes || memcmp(bytes, ELFMAG, SELFMAG) != 0)
@@ -59,7 +59,8 @@ static struct err *parse_header(struct symbol_elf *elf, const char *path, struct
     } else {
         return err_new(ERR_FILE, "symbol: %s: damaged: unknown ELF class %u", path, bytes[EI_CLASS]);
     }
-    if (elf->type != ET_EXEC && elf->type != ET_DYN)
+    /* dwz's common files, which have debug info only, are ET_REL. */
+    if (elf->type != ET_EXEC && elf->type != ET_DYN && (contents || elf->type != ET_REL))
         return err_new(ERR_FILE, "symbol: %s: neither a program nor a shared object (ELF type %u)", path, elf->type);
     return NULL;
 }
@@ -346,9 +347,12 @@ struct err *symbol_elf_parse(struct symbol_elf *elf, const char *path, bool cont
 {
     struct layout layout = {0};
     uint64_t eh_frame_hdr_va = 0;
-    ERR_TRY(parse_header(elf, path, &layout));
+    ERR_TRY(parse_header(elf, path, contents, &layout));
     ERR_TRY(parse_segments(elf, path, &layout, contents, &eh_frame_hdr_va));
     parse_sections(elf, &layout);
+    const struct symbol_section *note = elf->build_id_size ? NULL : symbol_elf_section(elf, ".note.gnu.build-id");
+    if (note && note->type == SHT_NOTE && note->size < 1 << 16)
+        find_build_id(elf, note->offset, note->size);
     uint64_t value[DT_NUM] = {0};
     if (elf->dynamic_size && contents)
         read_dynamic(elf, value);

@@ -54,7 +54,8 @@ struct symbol_elf {
     uint8_t build_id[64];
     size_t build_id_size;
 };
-/* Parses what elf->image holds. With `contents` the segments' bytes are read too; a separate debug file has none. */
+/* Parses what elf->image holds. With `contents` the segments' bytes are read too; a separate debug file has none. Without, ET_REL
+ * is accepted too. */
 struct err *symbol_elf_parse(struct symbol_elf *elf, const char *path, bool contents);
 void symbol_elf_deinit(struct symbol_elf *elf);
 const struct symbol_section *symbol_elf_section(const struct symbol_elf *elf, const char *name);

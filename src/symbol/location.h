@@ -44,7 +44,7 @@ enum {
 
 enum symbol_place {
     SYMBOL_PLACE_NONE,     /* nowhere, or not to be found: the location's `reason` */
-    SYMBOL_PLACE_REGISTER, /* in the low bytes of `reg`, as they are */
+    SYMBOL_PLACE_REGISTER, /* in the low bytes of `reg`, as they are; an x87 register has 10 bytes whatever the type */
     SYMBOL_PLACE_MEMORY,   /* in memory at x */
     SYMBOL_PLACE_VALUE,    /* it is x */
     SYMBOL_PLACE_CONSTANT, /* it is `bytes` */

@@ -181,6 +181,8 @@ struct err *symbol_usdt_open_fd(int fd, const char *path, struct symbol_usdt **o
     struct err *error = symbol_image_init(&usdt->elf.image, fd, path);
     if (!error)
         error = symbol_elf_parse(&usdt->elf, path, false);
+    if (!error && usdt->elf.type == ET_REL)
+        error = err_new(ERR_FILE, "symbol: %s: neither a program nor a shared object", path);
     if (error) {
         symbol_usdt_close(usdt);
         return error;

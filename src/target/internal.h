@@ -34,6 +34,8 @@ struct target {
     VEC(struct target_deadline) deadline; /* one a thread */
     VEC(pid_t) forked;                    /* children that target_next_child() has not given out */
     bool executed;
+    bool follow;             /* see target_follow() */
+    bool exec_held;          /* ... and it is stopped behind its exec */
     uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
     bool has_trap_action;
     bool hold;    /* see target_hold() */

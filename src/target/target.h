@@ -87,6 +87,11 @@ uint64_t target_auxv(struct target *target, unsigned type);
  * forbids. */
 bool target_thread_restart_here(struct target *target, struct target_thread *thread);
 
+/* The pc of a stopped thread changes: if it is about to be told of a fault there, the fault is at the new pc, too. */
+void target_thread_move_fault(struct target_thread *thread, uint64_t from_va, uint64_t to_va);
+/* Whether the thread is yet to be told of a fault that it had before it stopped; what it will be told can not be changed. */
+bool target_thread_has_fault(const struct target *target, const struct target_thread *thread);
+
 /* Stops every thread, or (of a target that is not kept) only one that can make remote calls. Already stopped threads stay so. */
 struct err *target_stop(struct target *target);
 struct err *target_stop_one(struct target *target);
@@ -110,12 +115,23 @@ void target_serve(struct target *target);
 /* Makes `handler_va` the process's action for SIGTRAP if it has none, and takes it back if it is still there. */
 struct err *target_set_trap_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va);
 struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va);
+/* What the process does when a signal comes that it catches; all 0 for those that it does not. */
+enum { TARGET_SIGNALS = 64 };
+struct target_action {
+    uint64_t handler_va, flags, restorer_va; /* flags are SA_... of the kernel */
+};
+struct err *target_read_actions(struct target *target, struct target_action out[TARGET_SIGNALS]);
 /* Takes what the kernel has to say about any traced thread: its id and status, or 0 when there is nothing. */
 pid_t target_next_stop(int *status);
 /* False when the thread is not one of the target's. */
 bool target_handle_stop(struct target *target, pid_t tid, int status);
 /* A child that the kept target forked; it is traced and stopped. NULL when there is none. The child has the same traps. */
 struct target *target_next_child(struct target *target);
+/* Of a kept target: it, and the children it forks, stop when they execute another program. */
+void target_follow(struct target *target);
+/* What a followed target has become by that: stopped before its first instruction, as target_start() leaves one. NULL: nothing else. The
+ * old one is then only to be closed. */
+struct target *target_take_executed(struct target *target);
 /* The process executed another program since it was opened; nothing of ours is in it any more. */
 bool target_executed(const struct target *target);
 

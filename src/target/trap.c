@@ -156,6 +156,22 @@ static struct target_thread *thread_of(struct target *target, pid_t tid)
     return &target->thread.at[target->thread.n - 1];
 }
 
+/* The exec event comes in the middle of the system call; only its end is a place to make others. */
+static void finish_exec(struct target *target)
+{
+    int status;
+    for (;;) {
+        ptrace(PTRACE_SYSCALL, target->pid, 0, 0);
+        if (waitpid(target->pid, &status, __WALL) != target->pid || !WIFSTOPPED(status))
+            return; /* it was killed; its end is noticed elsewhere */
+        if (WSTOPSIG(status) == (SIGTRAP | 0x80) && status >> 16 == 0)
+            break;
+    }
+    /* Of its threads only this one is left, with the id of the first. */
+    target->thread.n = 0;
+    target->exec_held = true;
+}
+
 bool target_handle_stop(struct target *target, pid_t tid, int status)
 {
     struct target_thread *thread = thread_of(target, tid);
@@ -165,6 +181,10 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
         size_t index = (size_t)(thread - target->thread.at);
         memmove(thread, thread + 1, (target->thread.n - index - 1) * sizeof *thread);
         target->thread.n--;
+        return true;
+    }
+    if (target->follow && status >> 16 == PTRACE_EVENT_EXEC) {
+        finish_exec(target);
         return true;
     }
     err_free(target_thread_settle(target, thread));
@@ -205,11 +225,42 @@ struct target *target_next_child(struct target *target)
         child->trap_context = target->trap_context;
         memcpy(child->trap_action, target->trap_action, sizeof child->trap_action);
         child->has_trap_action = target->has_trap_action;
+        child->follow = target->follow;
         VEC_PUSH(&child->thread, (struct target_thread){.tid = pid});
         if (waitpid(pid, &status, __WALL | WNOHANG) == pid)
             target_handle_stop(child, pid, status);
         return child;
     }
+    return NULL;
+}
+
+void target_follow(struct target *target)
+{
+    target->follow = true;
+}
+
+struct target *target_take_executed(struct target *target)
+{
+    struct target *next = NULL;
+    if (!target->exec_held)
+        return NULL;
+    target->exec_held = false;
+    target->at_trap = NULL;
+    ptrace(PTRACE_SETOPTIONS, target->pid, 0, PTRACE_O_TRACESYSGOOD);
+    struct err *error = target_open_traced(target->pid, &next);
+    if (!error) {
+        next->is_child = target->is_child;
+        VEC_PUSH(&next->thread, (struct target_thread){.tid = target->pid, .stopped = true});
+        error = target_thread_settle(next, &next->thread.at[0]);
+    }
+    if (!error)
+        return next;
+    /* It can not be traced: let it run alone. */
+    err_free(error);
+    if (next)
+        target_close(next);
+    else
+        ptrace(PTRACE_DETACH, target->pid, 0, 0);
     return NULL;
 }
 

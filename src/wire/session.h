@@ -46,6 +46,8 @@ struct wire_session {
     uint64_t tsc_base, ns_base;   /* nsecs = ns_base + ((tsc - tsc_base) * tsc_mult >> tsc_shift) */
     uint32_t tsc_mult, tsc_shift; /* tsc_mult 0: the TSC is not to be trusted, ask the kernel; tsc_shift <= 32 */
     uint64_t start_ns;
+    uint32_t has_rdpid; /* the processor has that instruction */
+    uint32_t unused;
 };
 
 /* What changes. */

@@ -4,6 +4,7 @@
  *   equal [--count N] [--seed S] [--verbose] */
 #include "test/stream/equal.h"
 #include "stream/eval.h"
+#include "stream/map.h"
 #include "stream/op.h"
 #include "stream/ring.h"
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <x86intrin.h>
 
 enum { STACK_BYTES = 64 << 10, CODE_BYTES = 1 << 20, RUNS = 3, VISIBLE_FLAGS = 0xcd5, ALWAYS_FLAGS = 0x202 };
 
@@ -20,7 +22,7 @@ static uint64_t seed, start_seed;
 static struct program program;
 static const struct wire_stream *stream;
 static uint8_t *stack, *code;
-static uint32_t op_seen[WIRE_OP_COUNT], error_seen[WIRE_ERROR_COUNT], refused, hits;
+static uint32_t op_seen[WIRE_OP_COUNT], error_seen[WIRE_ERROR_COUNT], hits;
 
 static _Noreturn void fail(const char *what)
 {
@@ -105,9 +107,8 @@ static void interpret(void)
     }
 }
 
-static void run_body(const struct jit_body *body)
+static void run_body(void)
 {
-    (void)body;
     world = &world_jitted;
     world_live = true;
     equal_call((uintptr_t)code);
@@ -151,14 +152,19 @@ static void one(bool verbose)
         printf("%s\n", error->message);
         fail("a program was refused");
     }
-    for (int i = 0; i < TARGET_BYTES; i++)
-        world_target[i] = chance(4) ? 0 : (uint8_t)(chance(50) ? 'a' + below(3) : any());
-    world_reset(stream, 1u << below(3));
+    for (int i = 0; i < TARGET_BYTES; i += 8) { /* letters, here and there a zero or anything */
+        uint64_t word = any();
+        word = word % 5 ? (word & 0x0101010101010101) + 0x6161616161616161 : word;
+        word &= any() % 4 ? UINT64_MAX : ~(0xffull << (any() & 56));
+        memcpy(world_target + i, &word, 8);
+    }
+    if (!world_reset(stream, 1u << below(3)))
+        fail("the session is too large");
     world_process->pid = chance(50) ? 1234 : 0;
     world_process->quiet = chance(5);
     world_describe(&process);
     if (chance(20))
-        process.tid_offset = 0;
+        world_process->tid_offset = 0;
     error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
     if (error)
         fail(error->message);
@@ -172,10 +178,11 @@ static void one(bool verbose)
     }
     for (uint32_t i = 0; i < program.count; i++)
         op_seen[program.insn[i].op]++;
-    for (int run = 0; run < (program.spins ? 1 : RUNS); run++) {
+    uint32_t spent = error_seen[WIRE_ERROR_FUEL];
+    for (int run = 0; run < RUNS && spent == error_seen[WIRE_ERROR_FUEL]; run++) { /* to run until the fuel is spent takes long */
         make_machine();
         interpret();
-        run_body(&body);
+        run_body();
         compare_worlds();
         hits++;
         /* Make room. */
@@ -189,14 +196,44 @@ static void one(bool verbose)
     jit_body_deinit(&body);
 }
 
-static void *pages(size_t bytes, int protection)
+/* ---- time ---- */
+
+static uint64_t session_ns(const struct wire_session *session, uint64_t tsc)
 {
-    void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        perror("mmap");
-        exit(1);
-    }
-    return memory;
+    uint64_t ticks = tsc - session->tsc_base;
+    return session->ns_base + ((ticks & UINT32_MAX) * session->tsc_mult >> session->tsc_shift) +
+           ((ticks >> 32) * session->tsc_mult << (32 - session->tsc_shift));
+}
+
+/* Time as JIT code reads it lies between two readings. */
+static void check_clock(void)
+{
+    struct wire_session *session = world_jitted.session;
+    struct jit_process process;
+    struct jit_body body;
+    memset(&program, 0, sizeof program);
+    program.insn[0] = (struct wire_insn){.op = WIRE_CTX, .i = chance(50) ? WIRE_CTX_NSECS : WIRE_CTX_ELAPSED};
+    program.insn[1] = (struct wire_insn){.op = WIRE_MSET, .h = 0};
+    program.count = 2;
+    stream = world_stream(&program);
+    world_reset(stream, 1);
+    session->tsc_base = __rdtsc() - (any() >> 10 >> below(54));
+    session->tsc_mult = (uint32_t)any() | 1;
+    session->tsc_shift = below(33);
+    session->ns_base = any();
+    world_describe(&process);
+    struct err *error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
+    if (error)
+        fail(error->message);
+    memcpy(code, body.code.at, body.code.n);
+    uint64_t since = program.insn[0].i == WIRE_CTX_ELAPSED ? session->start_ns : 0;
+    make_machine();
+    uint64_t before = __rdtsc();
+    run_body();
+    uint64_t after = __rdtsc(), got = (uint64_t)stream_map_get(session, 0, NULL) + since;
+    if (got - session_ns(session, before) > session_ns(session, after) - session_ns(session, before))
+        fail("the time is wrong");
+    jit_body_deinit(&body);
 }
 
 /* The processor's number must not change between the two runs. */
@@ -230,8 +267,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     start_seed = seed;
     stay_on_processor();
-    stack = pages(STACK_BYTES, PROT_READ | PROT_WRITE);
-    code = pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    stack = world_pages(STACK_BYTES, PROT_READ | PROT_WRITE);
+    code = world_pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
     /* What is above the middle can not be read: arguments that would lie there are 0. */
     if (mprotect(stack + STACK_BYTES / 2, STACK_BYTES / 2, PROT_NONE))
         perror("mprotect");
@@ -241,6 +278,8 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < count; i++, seed++) {
         equal_random = seed * 0xd1342543de82ef95;
         one(verbose);
+        if (i % 16 == 0)
+            check_clock();
     }
     for (int i = 0; i < WIRE_OP_COUNT; i++)
         if (count >= 20000 && !op_seen[i])
@@ -251,6 +290,5 @@ int main(int argc, char **argv)
     printf("%d-bit: %llu programs from seed %llu, %u runs equal; errors: read %u, divide %u, fuel %u, bounds %u, map full %u\n",
            MODEL == WIRE_LP64 ? 64 : 32, (unsigned long long)count, (unsigned long long)start_seed, hits, error_seen[WIRE_ERROR_READ],
            error_seen[WIRE_ERROR_DIVIDE], error_seen[WIRE_ERROR_FUEL], error_seen[WIRE_ERROR_BOUNDS], error_seen[WIRE_ERROR_MAP_FULL]);
-    (void)refused;
     return 0;
 }

@@ -42,7 +42,6 @@ struct program {
     struct wire_insn insn[PROGRAM_MAX];
     uint32_t count, frame_bytes, predicate_count;
     uint8_t data[DATA_BYTES];
-    bool spins; /* it may use up its fuel */
 };
 
 extern struct wire_map_type world_maps[MAPS_MAX];
@@ -71,8 +70,9 @@ extern _Thread_local uint32_t world_tid;
 extern bool world_live; /* vector registers are the machine's, not equal_in's */
 
 void world_init(void);
-/* Empty maps and rings. */
-void world_reset(const struct wire_stream *stream, uint32_t shards);
+void *world_pages(size_t bytes, int protection);
+/* Empty maps and rings. False: they need more than SESSION_BYTES. */
+bool world_reset(const struct wire_stream *stream, uint32_t shards);
 void world_describe(struct jit_process *process);
 
 /* ---- running a body ---- */

@@ -413,11 +413,11 @@ static void map_op(void)
     uint32_t frame_bytes = making.program->frame_bytes, op = ops[below(sizeof ops)], key = 0, other = 0;
     if ((op == WIRE_MGETV || op == WIRE_MSETV || op == WIRE_MNEXT) && frame_bytes < 64)
         return;
-    uint32_t map = any_map(op <= WIRE_MADD                          ? is_int
-                           : op <= WIRE_MSETV                       ? is_value
-                           : op == WIRE_MAGG || op == WIRE_MRED     ? is_aggregate
-                           : op == WIRE_MNEXT                       ? is_keyed
-                                                                    : is_any);
+    uint32_t map = any_map(op <= WIRE_MADD                      ? is_int
+                           : op <= WIRE_MSETV                   ? is_value
+                           : op == WIRE_MAGG || op == WIRE_MRED ? is_aggregate
+                           : op == WIRE_MNEXT                   ? is_keyed
+                                                                : is_any);
     const struct wire_map_type *type = &world_maps[map];
     uint8_t a = any_a();
     if (op == WIRE_MSETV)
@@ -556,7 +556,6 @@ static void end_loop(void)
         return;
     if (below(3000) == 0) { /* never ends by itself */
         add(WIRE_LOOP)->j = loop->head;
-        program->spins = true;
         add(WIRE_END);
         return;
     }
@@ -607,9 +606,9 @@ static void make_data(struct program *program)
         /* numbers */
         0, 1, 2, 10, 63, 64, 100, 255, 256, 65535, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, INT64_MAX, 1ull << 63,
         /* doubles */
-        0x3ff0000000000000, 0xbff8000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000001, 0xfff0000000000001, 1, 0x000fffffffffffff,
-        0x0010000000000000, 0x7fefffffffffffff, 0x8000000000000000, 0x43e0000000000000, 0xc3e0000000000000, 0x4340000000000001, 0x3ca0000000000000,
-        0x40590ccccccccccd};
+        0x3ff0000000000000, 0xbff8000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000001, 0xfff0000000000001, 1,
+        0x000fffffffffffff, 0x0010000000000000, 0x7fefffffffffffff, 0x8000000000000000, 0x43e0000000000000, 0xc3e0000000000000,
+        0x4340000000000001, 0x3ca0000000000000, 0x40590ccccccccccd};
     for (size_t i = 0; i < DATA_BYTES / 8; i++)
         words[i] = i < sizeof special / sizeof *special ? special[i] : chance(50) ? any() : any() >> below(64);
     memcpy(program->data, words, DATA_BYTES);
@@ -640,7 +639,6 @@ void program_make(struct program *program)
 {
     static const uint16_t frames[] = {0, 8, 40, 128, 128, 128, 136, 512, FRAME_MAX};
     memset(program, 0, offsetof(struct program, data));
-    program->spins = false;
     memset(&making, 0, sizeof making);
     making.program = program;
     program->frame_bytes = frames[below(sizeof frames / sizeof *frames)];

@@ -8,7 +8,7 @@ uintptr_t equal_body, equal_own_sp;
 #define LINE(text) text "\n"
 #ifdef __x86_64__
 #define EACH(move)                                                                                                                         \
-    move(0, rax) move(1, rcx) move(2, rdx) move(3, rbx) move(5, rbp) move(6, rsi) move(7, rdi) move(8, r8) move(9, r9) move(10, r10)        \
+    move(0, rax) move(1, rcx) move(2, rdx) move(3, rbx) move(5, rbp) move(6, rsi) move(7, rdi) move(8, r8) move(9, r9) move(10, r10)       \
         move(11, r11) move(12, r12) move(13, r13) move(14, r14) move(15, r15)
 #define LOAD(number, name) LINE("mov equal_in+8*" #number "(%rip),%" #name)
 #define STORE(number, name) LINE("mov %" #name ",equal_out+8*" #number "(%rip)")

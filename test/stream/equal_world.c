@@ -100,9 +100,17 @@ const struct wire_stream *world_stream(const struct program *program)
 
 /* ---- session memory ---- */
 
-static void lay_out(struct wire_session *session, const struct wire_stream *stream, uint32_t shards)
+static bool lay_out(struct wire_session *session, const struct wire_stream *stream, uint32_t shards)
 {
     char *memory = (char *)session;
+    uint64_t need = sizeof *session + sizeof(struct wire_state) + sizeof(struct wire_ring) + RING_BYTES + 128 + stream->data_bytes;
+    for (uint32_t i = 0; i < stream->map_count; i++) {
+        const struct wire_map_type *type = &stream_maps(stream)[i];
+        uint64_t node = sizeof(struct wire_node) + type->key_bytes + shards * (type->value_bytes + 64ull);
+        need += sizeof(struct wire_map) + sizeof(struct wire_map_state) + 16 + (type->key_bytes ? type->capacity : 1) * node;
+    }
+    if (need > SESSION_BYTES)
+        return false;
     memset(memory, 0, session->bytes);
     *session = (struct wire_session){.magic = WIRE_SESSION_MAGIC,
                                      .ring_count = 1,
@@ -138,39 +146,40 @@ static void lay_out(struct wire_session *session, const struct wire_stream *stre
         at += map->type.capacity * map->node_bytes;
     }
     session->bytes = at;
-    if (at > SESSION_BYTES) {
-        printf("FAIL the session needs %u bytes\n", at);
-        exit(1);
-    }
+    return true;
 }
 
-void world_reset(const struct wire_stream *stream, uint32_t shards)
+bool world_reset(const struct wire_stream *stream, uint32_t shards)
 {
     struct wire_session *a = world_interpreted.session, *b = world_jitted.session;
     world_interpreted = (struct world){.session = a};
     world_jitted = (struct world){.session = b};
-    lay_out(a, stream, shards);
-    lay_out(b, stream, shards);
+    return lay_out(a, stream, shards) && lay_out(b, stream, shards);
 }
 
-static void *pages(size_t bytes)
+void *world_pages(size_t bytes, int protection)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* The same each time, so that a seed gives the same run again. */
+    static uintptr_t next = (uintptr_t)(MODEL == WIRE_LP64 ? 0x7e0000000000 : 0x20000000);
+    void *memory = mmap((void *)next, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         perror("mmap");
         exit(1);
     }
+    next += 1 << 24;
     return memory;
 }
 
 void world_init(void)
 {
-    world_interpreted.session = pages(SESSION_BYTES);
-    world_jitted.session = pages(SESSION_BYTES);
-    world_target = pages(TARGET_BYTES);
-    world_process = pages(sizeof *world_process);
-    *world_process = (struct wire_process){
-        .place_pcs_va = (uintptr_t)place_pcs, .places_va = (uintptr_t)places, .place_count = PLACES, .session_va = (uintptr_t)world_jitted.session};
+    world_interpreted.session = world_pages(SESSION_BYTES, PROT_READ | PROT_WRITE);
+    world_jitted.session = world_pages(SESSION_BYTES, PROT_READ | PROT_WRITE);
+    world_target = world_pages(TARGET_BYTES, PROT_READ | PROT_WRITE);
+    world_process = world_pages(sizeof *world_process, PROT_READ | PROT_WRITE);
+    *world_process = (struct wire_process){.place_pcs_va = (uintptr_t)place_pcs,
+                                           .places_va = (uintptr_t)places,
+                                           .place_count = PLACES,
+                                           .session_va = (uintptr_t)world_jitted.session};
     for (uint32_t i = 0; i < PLACES; i++) {
         place_pcs[i] = MODEL == WIRE_LP64 ? 0x7f0012345678 + i * 77 : 0x8049000 + i * 77;
         places[i] = (struct wire_place){.row = i * 3, .func = i ^ 5, .probe = 100 + i};
@@ -310,10 +319,10 @@ void world_describe(struct jit_process *process)
 #else
     __asm__("mov %%gs:0,%0" : "=r"(thread));
 #endif
+    world_process->tid_offset = (int32_t)((uintptr_t)&world_tid - thread);
     *process = (struct jit_process){.session_va = (uintptr_t)world_jitted.session,
                                     .session = world_jitted.session,
                                     .process_va = (uintptr_t)world_process,
-                                    .tid_offset = (int32_t)((uintptr_t)&world_tid - thread),
                                     .op_va = (uintptr_t)eval_op,
                                     .error_va = (uintptr_t)error_out,
                                     .claim_va = (uintptr_t)claim,

@@ -9,6 +9,7 @@ found=0
 for source in fuzz/*.c; do
     name=$(basename "$source" .c)
     case $name in
+    symbol_dwarf) input=(build/victim/64/v_usdt build/victim/32/v_exceptions build/victim/32/v_count) ;;
     symbol_*) input=(build/victim/64/v_exceptions build/victim/32/v_tail build/victim/64/v_count-stripped) ;; # files to mutate
     *) input=() ;;
     esac

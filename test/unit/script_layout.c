@@ -1,6 +1,9 @@
 /* Layout of C declarations in scripts equals gcc's, for both models: the same text is compiled with -m64 and -m32 into a table of sizes
  * and offsets, which is compared with what script/ computes. Bit-fields: gcc's program sets each to all ones in a zeroed object and
- * prints the first bit that is set and how many are.
+ * prints the first bit that is set and how many are. With arguments it prints instead, for script_layout_random.sh:
+ *
+ *   --layout FILE BITS COUNT  types t0 to tCOUNT-1 of the declarations in the file, in the form of test/layout/generate.c
+ *
  * timeout: 120 */
 #include "base/memory.h"
 #include "script/script.h"
@@ -165,8 +168,70 @@ static char *gcc(const char *folder, int bits)
     return text;
 }
 
-int main(void)
+/* ---- printing ---- */
+
+static char *read_file(const char *path)
 {
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t n = file ? getdelim(&text, &room, '\0', file) : -1;
+    if (file)
+        fclose(file);
+    if (n >= 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Each name in the order of the declaration; what is printed of it is what looking it up in `type` finds. */
+static void print_members(const char *owner, const struct script_type *type, const struct script_record *record)
+{
+    for (size_t i = 0; i < record->n_members; i++) {
+        const char *name = record->members[i].name;
+        struct script_member found = {0};
+        if (!name)
+            print_members(owner, type, record->members[i].type->record);
+        else if (!script_type_member(type, name, &found))
+            printf("member %s %s is missing\n", owner, name);
+        else
+            printf("member %s %s %llu %u %u %llu\n", owner, name, (unsigned long long)found.offset, found.bit_offset, found.bit_size,
+                   found.bit_size ? 0 : (unsigned long long)found.type->bytes);
+    }
+}
+
+static int print_layout(const char *path, const char *bits, int count)
+{
+    struct script_options options = {.name = path, .no_files = true};
+    char *types = read_file(path), *text = memory_format("%s\nBEGIN { }\n", types ? types : "");
+    struct script_program *program = script_parse(text, strlen(text), &options);
+    char *diagnostics = script_diagnostics(program);
+    fputs(diagnostics, stdout);
+    int errors = !types || script_errors(program);
+    for (int i = 0; i < count && !errors; i++) {
+        char name[32], *tag;
+        snprintf(name, sizeof name, "%s t%d", i % 4 == 3 ? "union" : "struct", i);
+        tag = strchr(name, ' ') + 1;
+        const struct script_type *type =
+            script_types_find(script_program_types(program, strcmp(bits, "32") == 0 ? SCRIPT_ILP32 : SCRIPT_LP64), name);
+        if (!type) {
+            printf("type %s is missing\n", tag);
+            continue;
+        }
+        printf("type %s %llu\n", tag, (unsigned long long)type->bytes);
+        print_members(tag, type, type->record);
+    }
+    script_destroy(program);
+    free(diagnostics);
+    free(text);
+    free(types);
+    return errors != 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "--layout") == 0)
+        return print_layout(argv[2], argv[3], atoi(argv[4]));
     char folder[] = "/tmp/script_layout_XXXXXX";
     int failures = 0, lines = 0;
     if (!mkdtemp(folder))

@@ -1,5 +1,5 @@
 /* symbol_dwarf_*() on this very program: its own types, functions, lines and variables, as the compiler and the running program know them;
- * error codes. With an option and a FILE it prints instead, for symbol_dwarf.sh:
+ * error codes. With an option and a FILE it prints instead, for symbol_dwarf_tools.sh:
  *
  *   --layout FILE COUNT      types t0 to tCOUNT-1 in the form of test/layout/generate.c
  *   --line FILE SOURCE LINE  addresses and lines

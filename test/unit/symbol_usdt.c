@@ -1,5 +1,5 @@
 /* USDT argument strings by hand-made cases; the notes of v_usdt in both widths and of system programs against what the sources and the
- * files say. With a FILE it prints the probes in the form of `readelf -n`, for symbol_usdt.sh. */
+ * files say. With a FILE it prints the probes in the form of `readelf -n`, for symbol_usdt_notes.sh. */
 #include "symbol/symbol.h"
 #include "symbol/usdt.h"
 

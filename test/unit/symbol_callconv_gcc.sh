@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 check=${BUILD:-build}/test/unit/symbol_callconv
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-seeds=2
+seeds=1
 [ -z "${PROBITY_LONG:-}" ] || seeds=60
 failed=0
 

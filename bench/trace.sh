@@ -1,0 +1,89 @@
+#!/bin/bash
+# What a script costs the traced program, beside bpftrace with the same script: one table from one run, the median of interleaved repetitions,
+# in nanoseconds of CPU time over the unprobed call. The last lines compare with the project's own bounds; exit 1 when one is not met.
+# Usage: bench/trace.sh [REPETITIONS]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+repetitions=${1:-5}
+probity=$PWD/build/probity
+victim=$PWD/build/bench/victim
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -x "$probity" ] || { echo "bench: $probity is not built" >&2; exit 1; }
+
+median() { # FILE
+    sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+
+names=() programs=() calls=() bounds=()
+row() { # NAME CALLS BOUND PROGRAM: FUNCTION in the program stands for the traced one
+    names+=("$1") calls+=("$2") bounds+=("$3") programs+=("$4")
+}
+row "count()" 10000000 10 'uprobe:FUNCTION { @ = count(); }'
+row "hist(arg0)" 10000000 30 'uprobe:FUNCTION { @ = hist(arg0); }'
+row "latency histogram, entry + return" 2000000 100 'uprobe:FUNCTION { @ns[tid] = nsecs; } uretprobe:FUNCTION /@ns[tid]/ { @ = hist(nsecs - @ns[tid]); delete(@ns[tid]); }'
+row "printf of two integers" 2000000 60 'uprobe:FUNCTION { printf("%d %d\n", arg0, arg1); }'
+row "@[func] = count()" 5000000 - 'uprobe:FUNCTION { @[func] = count(); }'
+
+# The victim prints `ns N`; what the script prints goes elsewhere.
+with_probity() { # PROGRAM FUNCTION CALLS
+    "$probity" trace -q --lossless -o /dev/null -e "${1//FUNCTION/$victim:bench_$2}" -- "$victim" "$2" 1 "$3" 2>/dev/null | sed -n 's/^ns //p'
+}
+with_bpftrace() {
+    bpftrace -o /dev/null -e "${1//FUNCTION/$victim:bench_$2}" -c "$victim $2 1 $3" 2>/dev/null | sed -n 's/^ns //p'
+}
+plain() {
+    "$victim" "$1" 1 10000000 | sed -n 's/^ns //p'
+}
+
+peer=bpftrace why=
+if ! command -v bpftrace >/dev/null; then
+    peer= why="bpftrace is not installed"
+elif ! [ "$(with_bpftrace 'uprobe:FUNCTION { @ = count(); }' push 100)" ]; then
+    peer= why="bpftrace does not run here"
+fi
+
+for ((r = 0; r < repetitions; r++)); do
+    for function in push lea; do
+        plain $function >>"$work/plain.$function"
+        for i in "${!names[@]}"; do
+            with_probity "${programs[$i]}" $function "${calls[$i]}" >>"$work/probity.$i.$function"
+            [ -z "$peer" ] || with_bpftrace "${programs[$i]}" $function $([ $function = push ] && echo 50000 || echo 5000) >>"$work/bpftrace.$i.$function"
+        done
+    done
+    # From the start of the program to the first line of a one-liner on a process that runs.
+    "$victim" push 1 4000000000 >/dev/null &
+    busy=$!
+    start=$EPOCHREALTIME
+    "$probity" trace -q -p $busy -e "uprobe:$victim:bench_push { printf(\"x\\n\"); exit(); }" | head -n 1 >/dev/null
+    awk "BEGIN { printf \"%.1f\n\", ($EPOCHREALTIME - $start) * 1000 }" >>"$work/first"
+    kill -KILL $busy
+    wait $busy 2>/dev/null || true
+done
+
+over() { # TOOL ROW FUNCTION
+    [ -s "$work/$1.$2.$3" ] || return 0
+    awk "BEGIN { printf \"%.1f\", $(median "$work/$1.$2.$3") - $(median "$work/plain.$3") }"
+}
+
+failed=0
+printf '%-36s %14s %14s %10s %14s %14s %10s\n' "ns over the unprobed call" "probity push" "bpftrace" "ratio" "probity lea" "bpftrace" "ratio"
+for i in "${!names[@]}"; do
+    line=$(printf '%-36s' "${names[$i]}")
+    for function in push lea; do
+        ours=$(over probity "$i" $function) theirs=$(over bpftrace "$i" $function)
+        ratio=-
+        [ -z "$theirs" ] || ratio=$(awk "BEGIN { o = $ours < 0.5 ? 0.5 : $ours; printf \"%.0f\", $theirs / o }")
+        line+=$(printf ' %14s %14s %10s' "$ours" "${theirs:--}" "$ratio")
+        [ "${bounds[$i]}" = - ] || awk "BEGIN { exit !($ours <= ${bounds[$i]}) }" || { echo "NOT MET: ${names[$i]} ($function): $ours ns, bound ${bounds[$i]}" >>"$work/bad"; failed=1; }
+        least=$([ $function = push ] && echo 20 || echo 200)
+        [ "$ratio" = - ] || [ "${bounds[$i]}" = - ] || [ "$ratio" -ge "$least" ] || { echo "NOT MET: ${names[$i]} ($function): $ratio times cheaper than bpftrace, bound $least" >>"$work/bad"; failed=1; }
+    done
+    echo "$line"
+done
+[ -z "$why" ] || echo "skipped: $why"
+first=$(median "$work/first")
+echo "first line of a one-liner: $first ms"
+awk "BEGIN { exit !($first <= 150) }" || { echo "NOT MET: first line after $first ms, bound 150" >>"$work/bad"; failed=1; }
+[ ! -e "$work/bad" ] || cat "$work/bad"
+exit $failed
