@@ -83,6 +83,9 @@ check 'a file' 0 '' '*'
 grep -q '{"type": "value", "data": 1}' "$work/file" || complain "-o has: $(cat "$work/file")"
 run -B line -k -kk --usdt-file-activation --no-warnings --unsafe -q -e 'begin { system("echo hi"); exit(); }'
 check 'options that are accepted' 0 'hi' ''
+run --no-warnings -q -e 'begin { warnf("careful"); errorf("wrong"); exit(); }'
+check 'no warnings' 0 '' '*ERROR: wrong'
+[[ $err != *careful* ]] || complain "--no-warnings: says: $err"
 BPFTRACE_MAX_STRLEN=6 run -q -e "uprobe:$v:take_text /arg1 == 7/ { print(str(arg0)); }" -c "$v"
 check 'BPFTRACE_MAX_STRLEN' 0 'alpha..' ''
 BPFTRACE_MAX_STRLEN=no run -e 'begin { exit(); }'
