@@ -43,8 +43,9 @@ sort_equal() {
 compare() { # FILE EXPECTED [OPTION...]
     local file=$1 expected=$2
     shift 2
-    run_script "$work/bpftrace" "$file" "$@" | sort_equal >"$work/found"
-    if ! sort_equal <"$expected" | diff -u --label expected --label found - "$work/found" >"$work/diff"; then
+    run_script "$work/bpftrace" "$file" "$@" >"$work/found"
+    if ! cmp -s "$expected" "$work/found" &&
+        ! diff -u --label expected --label found <(sort_equal <"$expected") <(sort_equal <"$work/found") >"$work/diff"; then
         complain "$file"
         sed 's/^/    /' "$work/diff" >&9
         return
@@ -62,7 +63,8 @@ fi
 files=(test/corpus/*.bt)
 if [ "$mode" = --store ]; then
     shift
-    [ $# = 0 ] || files=("${@/#/test/corpus/}") && [ $# = 0 ] || files=("${files[@]/%/.bt}")
+    [ $# = 0 ] || files=()
+    for name in "$@"; do files+=("test/corpus/$name.bt"); done
     for file in "${files[@]}"; do
         if [ -z "$(directive "$file" differs)" ]; then run_script bpftrace "$file" >"${file%.bt}.out"; fi
     done
