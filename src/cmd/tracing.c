@@ -181,7 +181,7 @@ static struct err *run_script(struct tracing *tracing, int *code)
     struct live_script *script;
     char *diagnostics = NULL;
     struct err *error = live_script_create(&tracing->live, &script, &diagnostics);
-    if (diagnostics)
+    if (diagnostics && !(script && tracing->live.no_warnings))
         fputs(diagnostics, stderr);
     free(diagnostics);
     if (!script) {

@@ -178,6 +178,10 @@ static void take_action(struct live_run *run, const struct drain_record *record,
                                 .ns = drain_session_ns(&run->memory, record->head.time)};
     script_place(run->script->program, action->span, &event.name, &event.line, &event.column);
     switch (action->call) {
+    case SCRIPT_C_WARNF:
+        if (run->options->no_warnings)
+            return;
+        break;
     case SCRIPT_C_JOIN:
         event.join_bytes = STREAM_JOIN_BYTES;
         break;
