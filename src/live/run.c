@@ -116,7 +116,8 @@ static struct err *loop(struct live_run *run, int signal_fd)
 {
     bool ends_with_processes = run->options->n_pids || run->options->command;
     for (;;) {
-        size_t taken = drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
+        size_t taken = live_run_samples(run);
+        taken += drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);
         if (taken)
             fflush(run->print.out);
@@ -208,6 +209,7 @@ static struct err *run_session(struct live_run *run)
         start_timers(run);
         error = loop(run, signal_fd);
     }
+    live_end_samples(run);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
     struct err *detach = load_session_detach(run->session);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 0, __ATOMIC_SEQ_CST);
@@ -224,6 +226,7 @@ static struct err *run_session(struct live_run *run)
 
 static void deinit(struct live_run *run)
 {
+    live_samplers_destroy(run);
     if (run->session)
         err_free(load_session_destroy(run->session));
     drain_session_destroy(&run->memory);
@@ -254,7 +257,9 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.print.json = options->json;
         run.print.dialect = options->dialect;
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
-        error = run_session(&run);
+        error = live_samplers_create(&run);
+        if (!error)
+            error = run_session(&run);
         *code = exit_code(&run);
     }
     deinit(&run);
