@@ -143,7 +143,8 @@ static struct err *loop(struct live_run *run, int signal_fd)
 {
     bool ends_with_processes = run->options->n_pids || run->options->command;
     for (;;) {
-        size_t taken = drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
+        size_t taken = live_run_samples(run);
+        taken += drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);
         live_report_places(run);
         if (taken)
@@ -239,6 +240,7 @@ static struct err *run_session(struct live_run *run)
         start_timers(run);
         error = loop(run, signal_fd);
     }
+    live_end_samples(run);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
     struct err *detach = load_session_detach(run->session);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 0, __ATOMIC_SEQ_CST);
@@ -255,6 +257,7 @@ static struct err *run_session(struct live_run *run)
 
 static void deinit(struct live_run *run)
 {
+    live_samplers_destroy(run);
     if (run->session)
         err_free(load_session_destroy(run->session));
     drain_session_destroy(&run->memory);
@@ -289,7 +292,9 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.print.max_strlen = script_max_strlen(script->program);
         run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
-        error = run_session(&run);
+        error = live_samplers_create(&run);
+        if (!error)
+            error = run_session(&run);
         *code = exit_code(&run);
     }
     deinit(&run);

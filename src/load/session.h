@@ -34,6 +34,11 @@ struct err *load_session_destroy(struct load_session *session);
 
 /* From now on, what the processes execute and what their children execute is traced too, from its first instruction. */
 void load_session_follow(struct load_session *session);
+/* `joined` is called with each process whose probes are in place; a command has not executed an instruction yet. When it returns an error
+ * the process is left again, and that is the error of adding it. */
+typedef struct err *load_joined_fn(void *context, pid_t pid);
+void load_session_on_join(struct load_session *session, load_joined_fn *joined, void *context);
+
 /* Adds a running process, or a command that is started with the probes of its program and its loader in place; libraries get theirs as they
  * are loaded. On failure the process is as it was. */
 struct err *load_session_attach(struct load_session *session, pid_t pid);

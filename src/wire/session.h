@@ -137,7 +137,7 @@ struct wire_frame {
 struct wire_fire {
     uint64_t session_va; /* struct wire_session as this process has it */
     uint64_t frame_va;
-    uint64_t process_va; /* struct wire_process, 0 in the host */
+    uint64_t process_va; /* struct wire_process; in the host struct drain_subject, or 0 */
     uint64_t clause_va;  /* the code: struct wire_insn[] of the clause, for calls out of JIT code; may be 0 in the host */
     uint64_t pc, sp;     /* of the program at the probed instruction */
     uint32_t place;
