@@ -90,6 +90,13 @@ void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type 
 uint8_t lower_map_scalar(struct lowering *emit, uint32_t map, uint32_t key, const struct script_type *type);
 void lower_map_bytes(struct lowering *emit, uint32_t map, uint32_t key, uint32_t offset);
 
+/* ---- memory: lower_memory.c ---- */
+uint8_t lower_load_scalar(struct lowering *emit, const struct script_expr *expr);
+void lower_load_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
+uint8_t lower_extract_scalar(struct lowering *emit, const struct script_expr *expr);
+uint8_t lower_element_scalar(struct lowering *emit, const struct script_expr *expr);
+uint8_t lower_address_scalar(struct lowering *emit, const struct script_expr *expr);
+
 /* ---- arguments: lower_place.c ---- */
 uint8_t lower_argument_scalar(struct lowering *emit, const struct script_expr *expr);
 void lower_argument_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
