@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool in_host(enum script_point_kind kind)
+bool live_runs_here(enum script_point_kind kind)
 {
     return kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_SIGNAL;
 }
@@ -63,7 +63,7 @@ static void add_function(struct live_script *script, size_t clause, const struct
     spec->function = function ? memory_text(function) : NULL;
     spec->offset = point->has_address ? point->address : point->offset;
     spec->point = point->has_address ? SPEC_ADDRESS : is_return ? SPEC_RETURN : point->offset ? SPEC_OFFSET : SPEC_ENTRY;
-    for (int model = 0; model < WIRE_MODELS; model++) {
+    for (int model = WIRE_MODELS; model-- > 0;) { /* what is wrong in both models is said of LP64 */
         int width = model == WIRE_LP64 ? 64 : 32;
         if (!needs_file || live_path_has_width(module_of(point), width))
             add_context(script, unit, model,
@@ -235,7 +235,7 @@ void live_add_clause(struct live_script *script, const struct live_options *opti
         const struct script_point *point = &clause->points[i];
         if (point->kind == SCRIPT_P_PROFILE)
             add_profile(script, index, point);
-        else if (in_host(point->kind))
+        else if (live_runs_here(point->kind))
             add_context(script, add_unit(script, index, point), WIRE_LP64, NULL);
         else if (point->kind == SCRIPT_P_USDT)
             add_usdt(script, options, index, point);

@@ -722,6 +722,11 @@ bool load_session_symbol(struct load_session *session, pid_t pid, uint64_t va, c
     return true;
 }
 
+uint32_t load_session_name(struct load_session *session, const char *name)
+{
+    return names_number(&session->names, name);
+}
+
 const struct names *load_session_names(const struct load_session *session)
 {
     return &session->names;

@@ -67,6 +67,8 @@ void load_session_hits(const struct load_session *session, uint64_t *hits);
 /* The function at an address of a process, also of one that has ended: "name+offset", or the module and offset. False: no module is there.
  */
 bool load_session_symbol(struct load_session *session, pid_t pid, uint64_t va, char *text, size_t room);
+/* The number that a name has or will have. */
+uint32_t load_session_name(struct load_session *session, const char *name);
 /* The names that struct wire_place speaks of. */
 const struct names *load_session_names(const struct load_session *session);
 /* How many trace points the specification has matched so far, in all processes. */

@@ -228,21 +228,22 @@ static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *e
 }
 
 /* Names are numbers until they are printed. */
+static const struct name_builtin {
+    enum script_builtin builtin;
+    uint32_t ctx;
+    enum script_name name;
+} name_builtins[] = {{SCRIPT_B_FUNC, WIRE_CTX_FUNC, SCRIPT_NAME_FUNCTION},
+                     {SCRIPT_B_PROBE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBE},
+                     {SCRIPT_B_PROBETYPE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBETYPE},
+                     {SCRIPT_B_USERNAME, WIRE_CTX_UID, SCRIPT_NAME_USER}};
+
 static void builtin_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    static const struct {
-        enum script_builtin builtin;
-        uint32_t ctx;
-        enum script_name name;
-    } names[] = {{SCRIPT_B_FUNC, WIRE_CTX_FUNC, SCRIPT_NAME_FUNCTION},
-                 {SCRIPT_B_PROBE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBE},
-                 {SCRIPT_B_PROBETYPE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBETYPE},
-                 {SCRIPT_B_USERNAME, WIRE_CTX_UID, SCRIPT_NAME_USER}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (names[i].builtin != expr->builtin)
+    for (size_t i = 0; i < sizeof name_builtins / sizeof *name_builtins; i++) {
+        if (name_builtins[i].builtin != expr->builtin)
             continue;
-        uint8_t reg = lower_put_ctx(emit, names[i].ctx), what = lower_push(emit);
-        lower_constant(emit, what, names[i].name);
+        uint8_t reg = lower_put_ctx(emit, name_builtins[i].ctx), what = lower_push(emit);
+        lower_constant(emit, what, name_builtins[i].name);
         lower_put_frame(emit, WIRE_FST, reg, 4, offset);
         lower_put_frame(emit, WIRE_FST, what, 4, offset + 4);
         emit->depth -= 2;
@@ -382,6 +383,22 @@ static uint8_t binary_scalar(struct lowering *emit, const struct script_expr *ex
     if (expr->kind == SCRIPT_E_BINARY)
         lower_extend(emit, left, expr->type);
     return left;
+}
+
+static uint8_t compare_name(struct lowering *emit, const struct script_expr *expr)
+{
+    const struct name_builtin *name = &name_builtins[0];
+    for (size_t i = 0; i < sizeof name_builtins / sizeof *name_builtins; i++)
+        if (name_builtins[i].builtin == expr->left->builtin)
+            name = &name_builtins[i];
+    uint8_t reg = lower_put_ctx(emit, name->ctx), wanted = lower_push(emit);
+    uint32_t map = stream_builder_name(emit->builder, name->name, expr->right->text);
+    struct wire_insn *insn = lower_put(emit, WIRE_MGET);
+    insn->d = wanted;
+    insn->h = (uint16_t)map;
+    lower_put_dab(emit, expr->op == SCRIPT_O_EQ ? WIRE_EQ : WIRE_NE, reg, reg, wanted);
+    emit->depth--;
+    return reg;
 }
 
 static uint8_t compare_bytes(struct lowering *emit, const struct script_expr *expr)
@@ -534,7 +551,7 @@ uint8_t lower_scalar(struct lowering *emit, const struct script_expr *expr)
         reg = binary_scalar(emit, expr);
         break;
     case SCRIPT_E_COMPARE_BYTES:
-        reg = compare_bytes(emit, expr);
+        reg = expr->left->type->kind == SCRIPT_T_NAME ? compare_name(emit, expr) : compare_bytes(emit, expr);
         break;
     case SCRIPT_E_AND:
     case SCRIPT_E_OR:

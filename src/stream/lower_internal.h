@@ -17,11 +17,14 @@ struct stream_builder {
     VEC(struct wire_source) source[WIRE_MODELS];
     VEC(char) data;
     uint32_t thread_map;      /* number of the map of thread-local variable 0 */
-    uint32_t speculation_map; /* the threads' speculations; map_count when the script has none */
+    uint32_t speculation_map; /* the threads' speculations; UINT32_MAX when the script has none */
 };
 
 /* Where `bytes` bytes are in the data, which begin at a multiple of 8. */
 uint32_t stream_builder_data(struct stream_builder *builder, const void *bytes, size_t count);
+
+/* The map that will hold the number of the name. */
+uint32_t stream_builder_name(struct stream_builder *builder, enum script_name what, const char *text);
 
 /* A jump whose target is not known yet. */
 struct lower_jump {
