@@ -7,7 +7,7 @@ STD = -std=gnu11 -D_GNU_SOURCE -Isrc -I$(BUILD)/gen
 HOST_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(SANITIZE) -MMD -MP
 LIBS = -lZydis -liberty -ldw -lelf -Wl,--no-as-needed -llzma -Wl,--as-needed -lpthread
 
-HOST_DIRS = base symbol insn insn/x86 target load script stream jit drain print live
+HOST_DIRS = base symbol insn insn/x86 target load script stream jit drain sample print live
 HOST_SRC = $(foreach d,$(HOST_DIRS),$(wildcard src/$(d)/*.c))
 HOST_OBJ = $(HOST_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/agent_blob.o
 CMD_OBJ = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cmd/*.c))

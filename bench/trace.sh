@@ -55,7 +55,7 @@ for ((r = 0; r < repetitions; r++)); do
     "$victim" push 1 4000000000 >/dev/null &
     busy=$!
     start=$EPOCHREALTIME
-    "$probity" trace -q -p $busy -e "uprobe:$victim:bench_push { printf(\"x\\n\"); exit(); }" | head -n 1 >/dev/null
+    "$probity" trace -q -p $busy -e "uprobe:$victim:bench_push { printf(\"x\\n\"); exit(); }" >/dev/null
     awk "BEGIN { printf \"%.1f\n\", ($EPOCHREALTIME - $start) * 1000 }" >>"$work/first"
     kill -KILL $busy
     wait $busy 2>/dev/null || true

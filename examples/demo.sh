@@ -21,7 +21,7 @@ start() { # WIDTH
     until grep -q ready "$work/out$1"; do sleep 0.02; done
 }
 say() {
-    printf '\n\033[1m%s\033[0m\n' "$*"
+    if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
 }
 
 inputs=()
@@ -33,6 +33,10 @@ say "And in the C library (the summary only):"
 $probity list 'libc:*' | tail -n 1
 say "Three seconds of both, one session: their own functions, with returns, and the waiting calls of the C library."
 $probity count -d 3 -p "${pids[0]}" -p "${pids[1]}" '*v_storm:storm_*' '*v_storm:storm_work:return' 'libc:*wait*' 'libc:poll' 'libc:read' 'libc:recv' 'libc:*nanosleep'
+say "A script on both at once: how long storm_work() takes in each data model, by the second, for three seconds."
+$probity trace -q -p "${pids[0]}" -p "${pids[1]}" -e 'uprobe:*v_storm:storm_work { @start[tid] = nsecs; }
+    uretprobe:*v_storm:storm_work /@start[tid]/ { @ns[model] = stats(nsecs - @start[tid]); @calls[pid, model] = count(); delete(@start[tid]); }
+    interval:s:1 { @second++; printf("second %d\n", @second); print(@ns); clear(@ns); if (@second == 3) { exit(); } }'
 say "Detached. The programs check every result themselves:"
 for width in 64 32; do
     echo >&"${inputs[$((width == 64 ? 0 : 1))]}"

@@ -18,9 +18,10 @@ BEGIN {
     allow("jit", "base wire stream")
     allow("agent", "wire stream")
     allow("drain", "base wire stream")
+    allow("sample", "base wire target")
     allow("print", "base wire script drain")
-    allow("live", "base wire symbol insn target script stream load drain print")
-    allow("cmd", "base wire symbol insn target script stream jit load drain print live gen")
+    allow("live", "base wire symbol insn target script stream load drain sample print")
+    allow("cmd", "base wire symbol insn target script stream jit load drain sample print live gen")
     # folder: the only headers from outside the project it may include.
     only("wire", "stdint.h stddef.h stdbool.h assert.h")
     only("agent", "stdint.h stddef.h stdbool.h stdatomic.h stdarg.h limits.h asm/unistd.h asm/unistd_32.h asm/unistd_64.h linux/futex.h linux/errno.h")

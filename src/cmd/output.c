@@ -1,8 +1,10 @@
 #include "cmd/cmd.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 int cmd_fail(struct err *error)
 {
@@ -14,11 +16,18 @@ int cmd_fail(struct err *error)
     return code;
 }
 
+/* Whether nobody reads what we print any more, which is no error: `probity ... | head`. */
+static bool is_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return errno == EPIPE || (poll(&out, 1, 0) == 1 && out.revents & POLLERR);
+}
+
 int cmd_finish(int code)
 {
     errno = 0;
     if (fflush(stdout) || ferror(stdout))
-        return errno == EPIPE ? code : cmd_fail(err_errno(ERR_SYSTEM, errno, "standard output"));
+        return is_reader_gone() ? code : cmd_fail(err_errno(ERR_SYSTEM, errno, "standard output"));
     return code;
 }
 

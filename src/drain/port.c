@@ -1,6 +1,8 @@
 /* What clauses that the controller runs itself (BEGIN, END, interval, profile) need of the world: see stream/port.h. */
 #include "stream/port.h"
 
+#include "drain/session.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
+
+/* NULL: the controller itself. */
+static const struct drain_subject *subject_of(const struct wire_fire *fire)
+{
+    return (const struct drain_subject *)(uintptr_t)fire->process_va;
+}
 
 /* Of the process that a sample was taken of; other clauses have none. */
 bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes)
@@ -27,21 +35,22 @@ static uint64_t now_ns(void)
 
 uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
 {
+    const struct drain_subject *subject = subject_of(fire);
     switch (what) {
     case WIRE_CTX_PID:
         return fire->pid ? fire->pid : (uint32_t)getpid();
     case WIRE_CTX_TID:
         return fire->tid ? fire->tid : (uint32_t)gettid();
     case WIRE_CTX_PPID:
-        return (uint32_t)getppid();
+        return subject ? subject->owner(fire->pid, what) : (uint32_t)getppid();
     case WIRE_CTX_UID:
-        return getuid();
+        return subject ? subject->owner(fire->pid, what) : getuid();
     case WIRE_CTX_GID:
-        return getgid();
+        return subject ? subject->owner(fire->pid, what) : getgid();
     case WIRE_CTX_CPU:
-        return (uint32_t)sched_getcpu();
+        return subject ? subject->cpu : (uint32_t)sched_getcpu();
     case WIRE_CTX_NSECS:
-        return now_ns();
+        return subject ? subject->ns : now_ns();
     case WIRE_CTX_RAND:
         return (uint32_t)(random() ^ random() << 16);
     case WIRE_CTX_PC:
@@ -53,8 +62,11 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
 
 void port_comm(struct wire_fire *fire, char to[16])
 {
+    const struct drain_subject *subject = subject_of(fire);
     memset(to, 0, 16);
-    if (!fire->pid || fire->pid == (uint32_t)getpid())
+    if (subject)
+        memcpy(to, subject->comm, strnlen(subject->comm, 15));
+    else
         prctl(PR_GET_NAME, to);
 }
 

@@ -38,6 +38,16 @@ uint64_t drain_session_ns(const struct drain_session *session, uint64_t time);
 /* Losses so far, by cause. */
 uint64_t drain_session_lost(const struct drain_session *session, enum wire_loss cause);
 
+/* What a clause that the controller runs on behalf of a sampled thread finds instead of the controller itself: wire_fire.process_va points
+ * to it. Memory is read from the process wire_fire.pid. */
+struct drain_subject {
+    uint64_t ns; /* CLOCK_MONOTONIC */
+    uint32_t cpu;
+    const char *comm;
+    /* WIRE_CTX_UID, WIRE_CTX_GID or WIRE_CTX_PPID of the process. */
+    uint32_t (*owner)(uint32_t pid, enum wire_ctx what);
+};
+
 /* A record, copied out of its ring. */
 struct drain_record {
     struct wire_record head;

@@ -24,14 +24,19 @@ static bool maps_one(const struct live_run *run, pid_t pid)
     return found;
 }
 
-static void look_at(struct live_run *run, pid_t pid)
+/* A process that can not be traced does not matter to others; that samples are forbidden does. */
+static struct err *look_at(struct live_run *run, pid_t pid)
 {
     if (pid == getpid() || !maps_one(run, pid))
-        return;
+        return NULL;
+    run->sampling_failed = false;
     struct err *error = load_session_attach(run->session, pid);
+    if (run->sampling_failed && error->code != ERR_NO_PROCESS)
+        return error;
     if (error && run->options->verbose)
         fprintf(run->print.err, "probity: %s\n", error->message);
     err_free(error);
+    return NULL;
 }
 
 struct err *live_look_for_processes(struct live_run *run)
@@ -42,12 +47,13 @@ struct err *live_look_for_processes(struct live_run *run)
     run->next_look_ns = now_ns + LOOK_EVERY_NS;
     target_pids now = {0};
     target_all_pids(&now);
-    for (size_t i = 0; i < now.n; i++)
+    struct err *error = NULL;
+    for (size_t i = 0; i < now.n && !error; i++)
         if (!run->seen.n || !bsearch(&now.at[i], run->seen.at, run->seen.n, sizeof *run->seen.at, by_pid))
-            look_at(run, now.at[i]);
+            error = look_at(run, now.at[i]);
     VEC_FREE(&run->seen);
     run->seen.at = now.at;
     run->seen.n = now.n;
     run->seen.room = now.room;
-    return NULL;
+    return error;
 }

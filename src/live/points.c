@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool in_host(enum script_point_kind kind)
+bool live_runs_here(enum script_point_kind kind)
 {
-    return kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_PROFILE ||
-           kind == SCRIPT_P_SIGNAL;
+    return kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_SIGNAL;
 }
 
 /* ---- units ---- */
@@ -64,7 +63,7 @@ static void add_function(struct live_script *script, size_t clause, const struct
     spec->function = function ? memory_text(function) : NULL;
     spec->offset = point->has_address ? point->address : point->offset;
     spec->point = point->has_address ? SPEC_ADDRESS : is_return ? SPEC_RETURN : point->offset ? SPEC_OFFSET : SPEC_ENTRY;
-    for (int model = 0; model < WIRE_MODELS; model++) {
+    for (int model = WIRE_MODELS; model-- > 0;) { /* what is wrong in both models is said of LP64 */
         int width = model == WIRE_LP64 ? 64 : 32;
         if (!needs_file || live_path_has_width(module_of(point), width))
             add_context(script, unit, model,
@@ -220,6 +219,14 @@ static void add_usdt(struct live_script *script, const struct live_options *opti
 
 /* ---- clauses ---- */
 
+/* Which models the sampled processes have shows when they are sampled. */
+static void add_profile(struct live_script *script, size_t clause, const struct script_point *point)
+{
+    uint32_t unit = add_unit(script, clause, point);
+    for (int model = 0; model < WIRE_MODELS; model++)
+        add_context(script, unit, model, NULL);
+}
+
 void live_add_clause(struct live_script *script, const struct live_options *options, size_t index)
 {
     const struct script_clause *clause = script_clause_at(script->program, index);
@@ -227,9 +234,8 @@ void live_add_clause(struct live_script *script, const struct live_options *opti
     for (size_t i = 0; i < clause->n_points; i++) {
         const struct script_point *point = &clause->points[i];
         if (point->kind == SCRIPT_P_PROFILE)
-            add_problem(script,
-                        err_new(ERR_USAGE, "%s: sampling in scripts is not done yet; interval fires in the controller", point->text));
-        if (in_host(point->kind))
+            add_profile(script, index, point);
+        else if (live_runs_here(point->kind))
             add_context(script, add_unit(script, index, point), WIRE_LP64, NULL);
         else if (point->kind == SCRIPT_P_USDT)
             add_usdt(script, options, index, point);

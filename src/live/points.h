@@ -7,4 +7,7 @@
 /* Adds what the clause's points mean. A point that means nothing is noted in script->problem. */
 void live_add_clause(struct live_script *script, const struct live_options *options, size_t index);
 
+/* Whether the controller runs such clauses itself. */
+bool live_runs_here(enum script_point_kind kind);
+
 #endif

@@ -247,9 +247,10 @@ void live_take_record(void *context, const struct drain_record *record)
 
 void live_report_losses(struct live_run *run)
 {
-    uint64_t lost = drain_session_lost(&run->memory, WIRE_LOSS_RING) + drain_session_lost(&run->memory, WIRE_LOSS_FRAME);
-    if (lost != run->refused) {
-        print_lost(&run->print, lost - run->refused);
-        run->refused = lost;
+    uint64_t lost =
+        drain_session_lost(&run->memory, WIRE_LOSS_RING) + drain_session_lost(&run->memory, WIRE_LOSS_FRAME) + live_samples_lost(run);
+    if (lost != run->lost) {
+        print_lost(&run->print, lost - run->lost);
+        run->lost = lost;
     }
 }

@@ -1,11 +1,13 @@
 #include "live/run.h"
 #include "live/match.h"
+#include "live/points.h"
 
 #include "stream/map.h"
 #include "stream/stream.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,23 @@ static void set_child(void *context, const char *module, size_t done, size_t pla
     (void)module, (void)done, (void)places;
     if (run->script->built.child_map != UINT32_MAX)
         stream_map_set(run->memory.memory, run->script->built.child_map, NULL, load_session_command(run->session));
+}
+
+/* Names that the script compares with get their numbers before anything fires. */
+static void number_names(struct live_run *run)
+{
+    for (size_t i = 0; i < run->script->built.name.n; i++) {
+        const struct stream_name *name = &run->script->built.name.at[i];
+        int64_t number = load_session_name(run->session, name->text);
+        for (size_t k = 0; k < run->script->point.n && name->what == SCRIPT_NAME_PROBE; k++)
+            if (live_runs_here(run->script->point.at[k].point->kind) && !strcmp(run->script->point.at[k].point->text, name->text))
+                number = LIVE_OWN_NAMES + names_number(&run->names, name->text);
+        if (name->what == SCRIPT_NAME_USER) {
+            const struct passwd *user = getpwnam(name->text);
+            number = user ? (int64_t)user->pw_uid : -1;
+        }
+        stream_map_set(run->memory.memory, name->map, NULL, number);
+    }
 }
 
 /* ---- timers ---- */
@@ -143,7 +162,8 @@ static struct err *loop(struct live_run *run, int signal_fd)
 {
     bool ends_with_processes = run->options->n_pids || run->options->command;
     for (;;) {
-        size_t taken = drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
+        size_t taken = live_run_samples(run);
+        taken += drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);
         live_report_places(run);
         if (taken)
@@ -239,6 +259,7 @@ static struct err *run_session(struct live_run *run)
         start_timers(run);
         error = loop(run, signal_fd);
     }
+    live_end_samples(run);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
     struct err *detach = load_session_detach(run->session);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 0, __ATOMIC_SEQ_CST);
@@ -255,6 +276,7 @@ static struct err *run_session(struct live_run *run)
 
 static void deinit(struct live_run *run)
 {
+    live_samplers_destroy(run);
     if (run->session)
         err_free(load_session_destroy(run->session));
     drain_session_destroy(&run->memory);
@@ -289,6 +311,9 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.print.max_strlen = script_max_strlen(script->program);
         run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
+        error = live_samplers_create(&run);
+        if (!error)
+            number_names(&run);
         error = run_session(&run);
         *code = exit_code(&run);
     }

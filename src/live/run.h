@@ -6,11 +6,18 @@
 #include "live/live.h"
 #include "load/session.h"
 #include "print/print.h"
+#include "sample/sample.h"
 
 /* A clause that fires at times. */
 struct live_timer {
     const struct live_point *point;
     uint64_t period_ns, next_ns;
+};
+
+/* A clause that fires for samples. */
+struct live_sampler {
+    const struct live_point *point;
+    struct sample_set *set;
 };
 
 /* A record that waits for its speculation to be committed. */
@@ -37,16 +44,18 @@ struct live_run {
     struct names names; /* of clauses that run here; numbers from LIVE_OWN_NAMES on */
     uint8_t *frame;     /* for them */
     VEC(struct live_timer) timer;
+    VEC(struct live_sampler) sampler;
+    bool sampling_failed; /* the last process that was added could not be sampled */
     VEC(struct live_waiting) waiting;
     VEC(struct live_error) error;
     VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
     size_t rows_reported;
     uint64_t next_look_ns;
-    uint64_t places;  /* that the script's trace points mean in files */
-    uint64_t refused; /* insertions into maps that were reported */
-    char kind[16];    /* of a probe, while it is printed */
-    bool is_over;     /* exit() was called, or a signal came */
-    int exit_code;    /* of exit() */
+    uint64_t places; /* that the script's trace points mean in files */
+    uint64_t lost;   /* records and samples, as far as they were reported */
+    char kind[16];   /* of a probe, while it is printed */
+    bool is_over;    /* exit() was called, or a signal came */
+    int exit_code;   /* of exit() */
     bool has_exit_code;
     int stop_signal;
 };
@@ -56,6 +65,14 @@ enum { LIVE_OWN_NAMES = 1 << 30 };
 /* clause.c: clauses that the controller runs. */
 void live_run_clauses(struct live_run *run, enum script_point_kind kind);
 void live_run_clause(struct live_run *run, const struct live_point *point);
+
+/* sample.c: clauses that fire for samples of the traced processes. */
+struct err *live_samplers_create(struct live_run *run);
+size_t live_run_samples(struct live_run *run);
+/* Stops them, and takes what is left unless exit() has ended the run. */
+void live_end_samples(struct live_run *run);
+uint64_t live_samples_lost(const struct live_run *run);
+void live_samplers_destroy(struct live_run *run);
 
 /* record.c: what arrives. */
 void live_take_record(void *context, const struct drain_record *record);

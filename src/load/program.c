@@ -96,6 +96,8 @@ static struct err *place_bodies(struct load_process *process, const struct load_
 
 struct err *load_process_prepare(struct load_process *process, const struct load_program *program)
 {
+    /* Whoever made the stream: what is loaded is what was found good here. */
+    ERR_TRY(stream_verify(program->stream, program->stream->bytes));
     bool was_running = target_is_running(process->target);
     struct err *error = target_stop_one(process->target);
     if (!error)

@@ -56,6 +56,8 @@ struct load_session {
     size_t *matches; /* by specification */
     load_progress_fn *progress;
     void *progress_context;
+    load_joined_fn *joined; /* may be NULL */
+    void *joined_context;
     struct load_cache *cache;
     VEC(struct load_row) row;
     VEC(uint32_t) row_bucket;  /* hash table of row index + 1 */
@@ -434,6 +436,8 @@ static struct err *add_member(struct load_session *session, struct target *targe
     struct err *error = session->program ? load_process_prepare(process, session->program) : NULL;
     if (!error)
         error = sync_process(session, member, true);
+    if (!error && session->joined)
+        error = session->joined(session->joined_context, target_pid(load_process_target(process)));
     if (error) {
         err_free(detach_member(member));
         return error;
@@ -491,6 +495,12 @@ struct load_session *load_session_create(const struct spec *spec, size_t spec_co
     epoll_ctl(session->poll_fd, EPOLL_CTL_ADD, session->child_fd, &(struct epoll_event){.events = EPOLLIN});
     session->status = -1;
     return session;
+}
+
+void load_session_on_join(struct load_session *session, load_joined_fn *joined, void *context)
+{
+    session->joined = joined;
+    session->joined_context = context;
 }
 
 struct err *load_session_detach(struct load_session *session)
@@ -710,6 +720,11 @@ bool load_session_symbol(struct load_session *session, pid_t pid, uint64_t va, c
     unsigned long long offset = func ? va - mapped->bias - func->va : va - mapped->bias;
     snprintf(text, room, offset || !func ? "%s+%llu" : "%s", func ? func->demangled : mapped->path, offset);
     return true;
+}
+
+uint32_t load_session_name(struct load_session *session, const char *name)
+{
+    return names_number(&session->names, name);
 }
 
 const struct names *load_session_names(const struct load_session *session)

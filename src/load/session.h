@@ -34,6 +34,11 @@ struct err *load_session_destroy(struct load_session *session);
 
 /* From now on, what the processes execute and what their children execute is traced too, from its first instruction. */
 void load_session_follow(struct load_session *session);
+/* `joined` is called with each process whose probes are in place; a command has not executed an instruction yet. When it returns an error
+ * the process is left again, and that is the error of adding it. */
+typedef struct err *load_joined_fn(void *context, pid_t pid);
+void load_session_on_join(struct load_session *session, load_joined_fn *joined, void *context);
+
 /* Adds a running process, or a command that is started with the probes of its program and its loader in place; libraries get theirs as they
  * are loaded. On failure the process is as it was. */
 struct err *load_session_attach(struct load_session *session, pid_t pid);
@@ -62,6 +67,8 @@ void load_session_hits(const struct load_session *session, uint64_t *hits);
 /* The function at an address of a process, also of one that has ended: "name+offset", or the module and offset. False: no module is there.
  */
 bool load_session_symbol(struct load_session *session, pid_t pid, uint64_t va, char *text, size_t room);
+/* The number that a name has or will have. */
+uint32_t load_session_name(struct load_session *session, const char *name);
 /* The names that struct wire_place speaks of. */
 const struct names *load_session_names(const struct load_session *session);
 /* How many trace points the specification has matched so far, in all processes. */

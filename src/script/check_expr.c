@@ -156,7 +156,16 @@ static struct script_expr *compare_bytes(struct checker *c, uint32_t op, struct 
     if (code != SCRIPT_O_EQ && code != SCRIPT_O_NE)
         return FAIL(c, span, "The %s operator can not be used on expressions of types '%s', '%s'", op_text(c, op), type_text(c, left->type),
                     type_text(c, right->type));
-    if (left->type->kind == SCRIPT_T_TUPLE && right->type->kind == SCRIPT_T_TUPLE) {
+    if (left->type->kind == SCRIPT_T_STRING && right->type->kind == SCRIPT_T_NAME) {
+        struct script_expr *name = right;
+        right = left;
+        left = name;
+    }
+    if (left->type->kind == SCRIPT_T_NAME) {
+        bool is_kept = left->kind != SCRIPT_E_BUILTIN || left->builtin == SCRIPT_B_PROBETYPE;
+        if (right->kind != SCRIPT_E_STRING || is_kept)
+            return FAIL(c, span, "func, probe and username can be compared with string literals only");
+    } else if (left->type->kind == SCRIPT_T_TUPLE && right->type->kind == SCRIPT_T_TUPLE) {
         const struct script_type *both = unify(c, widen(c, left->type), widen(c, right->type));
         if (!both)
             return mismatch(c, op, span, left, right);
@@ -171,7 +180,7 @@ static struct script_expr *compare_bytes(struct checker *c, uint32_t op, struct 
 static bool is_bytes(const struct script_type *type)
 {
     return type->kind == SCRIPT_T_STRING || type->kind == SCRIPT_T_BUFFER || type->kind == SCRIPT_T_ARRAY || type->kind == SCRIPT_T_TUPLE ||
-           type->kind == SCRIPT_T_MAC || type->kind == SCRIPT_T_INET;
+           type->kind == SCRIPT_T_MAC || type->kind == SCRIPT_T_INET || type->kind == SCRIPT_T_NAME;
 }
 
 static struct script_expr *double_binary(struct checker *c, uint32_t op, struct script_span span, struct script_expr *left,
@@ -260,7 +269,8 @@ struct script_expr *check_binary(struct checker *c, uint32_t op, struct script_s
         (left->type->bytes & (left->type->bytes - 1)) == 0)
         left = convert(c, left, script_type_int(c->types, (unsigned)left->type->bytes, false));
     if (is_bytes(left->type) || is_bytes(right->type)) {
-        if (left->type->kind != right->type->kind)
+        bool is_name = left->type->kind == SCRIPT_T_NAME || right->type->kind == SCRIPT_T_NAME;
+        if (left->type->kind != right->type->kind && !is_name)
             return mismatch(c, op, span, left, right);
         return compare_bytes(c, op, span, left, right);
     }

@@ -12,6 +12,7 @@ void stream_built_deinit(struct stream_built *built)
     free(built->stream);
     VEC_FREE(&built->record);
     VEC_FREE(&built->time_format);
+    VEC_FREE(&built->name);
     built->stream = NULL;
 }
 
@@ -120,8 +121,20 @@ static struct err *add_maps(struct stream_builder *builder)
     builder->out->child_map = script_uses_cpid(builder->program) ? (uint32_t)builder->map.n : UINT32_MAX;
     if (script_uses_cpid(builder->program))
         ERR_TRY(add_map(builder, "cpid", NULL, &word, 0));
-    builder->speculation_map = (uint32_t)builder->map.n;
+    builder->speculation_map = script_uses_speculation(builder->program) ? (uint32_t)builder->map.n : UINT32_MAX;
     return script_uses_speculation(builder->program) ? add_map(builder, "speculation", &word, &word, 0) : NULL;
+}
+
+uint32_t stream_builder_name(struct stream_builder *builder, enum script_name what, const char *text)
+{
+    static const struct script_type word = {.kind = SCRIPT_T_INT, .bytes = 8, .align = 8};
+    uint32_t map = (uint32_t)builder->map.n;
+    for (size_t i = 0; i < builder->out->name.n; i++)
+        if (builder->out->name.at[i].what == what && !strcmp(builder->out->name.at[i].text, text))
+            return builder->out->name.at[i].map;
+    err_free(add_map(builder, text, NULL, &word, 0)); /* a word always fits */
+    VEC_PUSH(&builder->out->name, (struct stream_name){map, what, text});
+    return map;
 }
 
 /* ---- instructions ---- */
@@ -204,7 +217,7 @@ static void start_variables(struct lowering *emit)
 static void start_speculation(struct lowering *emit)
 {
     struct stream_builder *builder = emit->builder;
-    if (builder->speculation_map == builder->map.n)
+    if (builder->speculation_map == UINT32_MAX)
         return;
     uint32_t key = lower_thread_key(emit);
     uint8_t reg = lower_push(emit);

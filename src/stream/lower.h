@@ -72,9 +72,17 @@ struct stream_options {
     bool unsafe;
 };
 
+/* A name in the script: the caller puts its number into the map before anything fires. */
+struct stream_name {
+    uint32_t map;
+    enum script_name what;
+    const char *text; /* the program's */
+};
+
 struct stream_built {
-    struct wire_stream *stream; /* owned; stream->bytes of them */
-    uint32_t child_map;         /* has cpid, which the caller sets; UINT32_MAX when the script does not ask for it */
+    struct wire_stream *stream;   /* owned; stream->bytes of them */
+    VEC(struct stream_name) name; /* texts that names are compared with */
+    uint32_t child_map;           /* has cpid, which the caller sets; UINT32_MAX when the script does not ask for it */
     VEC(struct stream_record) record;
     VEC(const char *) time_format; /* of strftime(), by the number that a timestamp carries; the program's */
 };

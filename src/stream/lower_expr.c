@@ -228,21 +228,22 @@ static uint8_t builtin_scalar(struct lowering *emit, const struct script_expr *e
 }
 
 /* Names are numbers until they are printed. */
+static const struct name_builtin {
+    enum script_builtin builtin;
+    uint32_t ctx;
+    enum script_name name;
+} name_builtins[] = {{SCRIPT_B_FUNC, WIRE_CTX_FUNC, SCRIPT_NAME_FUNCTION},
+                     {SCRIPT_B_PROBE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBE},
+                     {SCRIPT_B_PROBETYPE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBETYPE},
+                     {SCRIPT_B_USERNAME, WIRE_CTX_UID, SCRIPT_NAME_USER}};
+
 static void builtin_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
-    static const struct {
-        enum script_builtin builtin;
-        uint32_t ctx;
-        enum script_name name;
-    } names[] = {{SCRIPT_B_FUNC, WIRE_CTX_FUNC, SCRIPT_NAME_FUNCTION},
-                 {SCRIPT_B_PROBE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBE},
-                 {SCRIPT_B_PROBETYPE, WIRE_CTX_PROBE, SCRIPT_NAME_PROBETYPE},
-                 {SCRIPT_B_USERNAME, WIRE_CTX_UID, SCRIPT_NAME_USER}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (names[i].builtin != expr->builtin)
+    for (size_t i = 0; i < sizeof name_builtins / sizeof *name_builtins; i++) {
+        if (name_builtins[i].builtin != expr->builtin)
             continue;
-        uint8_t reg = lower_put_ctx(emit, names[i].ctx), what = lower_push(emit);
-        lower_constant(emit, what, names[i].name);
+        uint8_t reg = lower_put_ctx(emit, name_builtins[i].ctx), what = lower_push(emit);
+        lower_constant(emit, what, name_builtins[i].name);
         lower_put_frame(emit, WIRE_FST, reg, 4, offset);
         lower_put_frame(emit, WIRE_FST, what, 4, offset + 4);
         emit->depth -= 2;
@@ -272,142 +273,6 @@ static uint8_t register_scalar(struct lowering *emit, const struct script_expr *
     }
     lower_fail(emit, "there is no register %s", expr->text);
     return lower_push(emit);
-}
-
-/* ---- memory ---- */
-
-/* A bit-field out of the 16 bytes at `offset`. */
-static uint8_t bits_of(struct lowering *emit, const struct script_expr *expr, uint32_t offset, bool second_word)
-{
-    uint8_t reg = lower_push(emit);
-    lower_put_frame(emit, WIRE_FLD, reg, 8, offset);
-    unsigned from = expr->bit_offset;
-    if (second_word && from + expr->bit_size > 64) {
-        uint8_t high = lower_push(emit);
-        lower_put_frame(emit, WIRE_FLD, high, 8, offset + 8);
-        lower_put_dai(emit, WIRE_SHRI, reg, reg, (int32_t)from);
-        lower_put_dai(emit, WIRE_SHLI, high, high, (int32_t)(64 - from));
-        lower_put_dab(emit, WIRE_OR, reg, reg, high);
-        emit->depth--;
-        from = 0;
-    }
-    struct wire_insn *insn = lower_put_dab(emit, WIRE_BITS, reg, reg, 0);
-    insn->k = (uint8_t)from;
-    insn->h = expr->bit_size;
-    insn->i = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed;
-    return reg;
-}
-
-static uint8_t load_scalar(struct lowering *emit, const struct script_expr *expr)
-{
-    uint8_t reg = lower_scalar(emit, expr->left);
-    if (expr->bit_size) {
-        uint32_t word = lower_room(emit, 16);
-        if (expr->offset) {
-            uint8_t add = lower_push(emit);
-            lower_constant(emit, add, expr->offset);
-            lower_put_dab(emit, WIRE_ADD, reg, reg, add);
-            emit->depth--;
-        }
-        lower_put_zero(emit, word, 16);
-        lower_put_buffer(emit, reg, expr->bytes, word);
-        emit->depth--;
-        return bits_of(emit, expr, word, true);
-    }
-    uint8_t size = (uint8_t)expr->bytes;
-    if (size != 1 && size != 2 && size != 4 && size != 8) {
-        lower_fail(emit, "a value of %llu bytes can not be read as a number", (unsigned long long)expr->bytes);
-        size = 8;
-    }
-    bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && size < 8;
-    lower_put_load(emit, reg, reg, (int64_t)expr->offset, (uint8_t)(size | (is_signed ? WIRE_SIGNED : 0)));
-    if (expr->type->kind == SCRIPT_T_DOUBLE && size == 4)
-        lower_put_dab(emit, WIRE_F2D, reg, reg, 0);
-    if (expr->type->kind == SCRIPT_T_BOOL)
-        lower_put_dai(emit, WIRE_NEI, reg, reg, 0);
-    return reg;
-}
-
-static void load_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
-{
-    uint8_t reg = lower_scalar(emit, expr->left);
-    if (expr->offset) {
-        uint8_t add = lower_push(emit);
-        lower_constant(emit, add, expr->offset);
-        lower_put_dab(emit, WIRE_ADD, reg, reg, add);
-        emit->depth--;
-    }
-    if (expr->type->kind == SCRIPT_T_STRING) {
-        uint8_t count = lower_push(emit);
-        lower_constant(emit, count, expr->bytes + 1);
-        struct wire_insn *insn = lower_put_dab(emit, WIRE_STRT, count, reg, count);
-        insn->j = offset;
-        insn->i = (int32_t)expr->type->bytes;
-        emit->depth--;
-    } else {
-        lower_put_buffer(emit, reg, expr->bytes, offset);
-        uint64_t wanted = lower_value_bytes(expr->type);
-        lower_put_zero(emit, offset + (uint32_t)expr->bytes, wanted > expr->bytes ? wanted - expr->bytes : 0);
-    }
-    emit->depth--;
-}
-
-static uint8_t extract_scalar(struct lowering *emit, const struct script_expr *expr)
-{
-    uint32_t base = lower_located(emit, expr->left), at = base + (uint32_t)expr->offset;
-    if (expr->bit_size) {
-        /* The word may reach beyond the value: take it from a copy. */
-        uint32_t word = lower_room(emit, 16);
-        uint64_t whole = lower_value_bytes(expr->left->type), left = whole > expr->offset ? whole - expr->offset : 0;
-        lower_put_zero(emit, word, 16);
-        lower_put_copy(emit, word, at, expr->bytes < left ? expr->bytes : left);
-        return bits_of(emit, expr, word, true);
-    }
-    uint8_t reg = lower_push(emit);
-    bool is_signed = expr->type->kind == SCRIPT_T_INT && expr->type->is_signed && expr->bytes < 8;
-    lower_put_frame(emit, WIRE_FLD, reg, (uint8_t)(expr->bytes | (is_signed ? WIRE_SIGNED : 0)), at);
-    if (expr->type->kind == SCRIPT_T_DOUBLE && expr->bytes == 4)
-        lower_put_dab(emit, WIRE_F2D, reg, reg, 0);
-    return reg;
-}
-
-static uint8_t element_scalar(struct lowering *emit, const struct script_expr *expr)
-{
-    const struct script_type *array = expr->left->type;
-    uint32_t base = lower_located(emit, expr->left);
-    uint8_t index = lower_scalar(emit, expr->right), bad = lower_push(emit);
-    /* Out of range: all ones, which FLDX refuses. */
-    lower_put_dai(emit, WIRE_GTUI, bad, index, (int32_t)(array->count ? array->count - 1 : 0));
-    lower_put_dab(emit, WIRE_NEG, bad, bad, 0);
-    lower_put_dai(emit, WIRE_MULI, index, index, (int32_t)array->to->bytes);
-    lower_put_dab(emit, WIRE_OR, index, index, bad);
-    emit->depth--;
-    struct wire_insn *insn = lower_put_dab(emit, WIRE_FLDX, index, index, 0);
-    insn->j = base;
-    insn->i = (int32_t)lower_value_bytes(array);
-    insn->k = array->to->kind == SCRIPT_T_POINTER || array->to->kind == SCRIPT_T_DOUBLE ? (uint8_t)array->to->bytes : lower_size(array->to);
-    return index;
-}
-
-static uint8_t address_scalar(struct lowering *emit, const struct script_expr *expr)
-{
-    uint8_t reg = lower_scalar(emit, expr->left);
-    if (expr->right) {
-        uint8_t index = lower_scalar(emit, expr->right), step = lower_push(emit);
-        lower_constant(emit, step, expr->value);
-        lower_put_dab(emit, WIRE_MUL, index, index, step);
-        lower_put_dab(emit, WIRE_ADD, reg, reg, index);
-        emit->depth -= 2;
-    }
-    if (expr->offset && (int64_t)expr->offset == (int32_t)expr->offset) {
-        lower_put_dai(emit, WIRE_ADDI, reg, reg, (int32_t)expr->offset);
-    } else if (expr->offset) {
-        uint8_t add = lower_push(emit);
-        lower_constant(emit, add, expr->offset);
-        lower_put_dab(emit, WIRE_ADD, reg, reg, add);
-        emit->depth--;
-    }
-    return reg;
 }
 
 /* ---- operations ---- */
@@ -518,6 +383,22 @@ static uint8_t binary_scalar(struct lowering *emit, const struct script_expr *ex
     if (expr->kind == SCRIPT_E_BINARY)
         lower_extend(emit, left, expr->type);
     return left;
+}
+
+static uint8_t compare_name(struct lowering *emit, const struct script_expr *expr)
+{
+    const struct name_builtin *name = &name_builtins[0];
+    for (size_t i = 0; i < sizeof name_builtins / sizeof *name_builtins; i++)
+        if (name_builtins[i].builtin == expr->left->builtin)
+            name = &name_builtins[i];
+    uint8_t reg = lower_put_ctx(emit, name->ctx), wanted = lower_push(emit);
+    uint32_t map = stream_builder_name(emit->builder, name->name, expr->right->text);
+    struct wire_insn *insn = lower_put(emit, WIRE_MGET);
+    insn->d = wanted;
+    insn->h = (uint16_t)map;
+    lower_put_dab(emit, expr->op == SCRIPT_O_EQ ? WIRE_EQ : WIRE_NE, reg, reg, wanted);
+    emit->depth--;
+    return reg;
 }
 
 static uint8_t compare_bytes(struct lowering *emit, const struct script_expr *expr)
@@ -670,7 +551,7 @@ uint8_t lower_scalar(struct lowering *emit, const struct script_expr *expr)
         reg = binary_scalar(emit, expr);
         break;
     case SCRIPT_E_COMPARE_BYTES:
-        reg = compare_bytes(emit, expr);
+        reg = expr->left->type->kind == SCRIPT_T_NAME ? compare_name(emit, expr) : compare_bytes(emit, expr);
         break;
     case SCRIPT_E_AND:
     case SCRIPT_E_OR:
@@ -690,16 +571,16 @@ uint8_t lower_scalar(struct lowering *emit, const struct script_expr *expr)
         reg = lower_scalar(emit, expr->left);
         break;
     case SCRIPT_E_LOAD:
-        reg = load_scalar(emit, expr);
+        reg = lower_load_scalar(emit, expr);
         break;
     case SCRIPT_E_EXTRACT:
-        reg = extract_scalar(emit, expr);
+        reg = lower_extract_scalar(emit, expr);
         break;
     case SCRIPT_E_ELEMENT:
-        reg = element_scalar(emit, expr);
+        reg = lower_element_scalar(emit, expr);
         break;
     case SCRIPT_E_ADDRESS:
-        reg = address_scalar(emit, expr);
+        reg = lower_address_scalar(emit, expr);
         break;
     case SCRIPT_E_CALL:
         reg = lower_call_scalar(emit, expr);
@@ -813,7 +694,7 @@ void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t
         lower_bytes(emit, expr->left, offset);
         break;
     case SCRIPT_E_LOAD:
-        load_bytes(emit, expr, offset);
+        lower_load_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_EXTRACT:
         from = lower_located(emit, expr->left);

@@ -17,11 +17,14 @@ struct stream_builder {
     VEC(struct wire_source) source[WIRE_MODELS];
     VEC(char) data;
     uint32_t thread_map;      /* number of the map of thread-local variable 0 */
-    uint32_t speculation_map; /* the threads' speculations; map_count when the script has none */
+    uint32_t speculation_map; /* the threads' speculations; UINT32_MAX when the script has none */
 };
 
 /* Where `bytes` bytes are in the data, which begin at a multiple of 8. */
 uint32_t stream_builder_data(struct stream_builder *builder, const void *bytes, size_t count);
+
+/* The map that will hold the number of the name. */
+uint32_t stream_builder_name(struct stream_builder *builder, enum script_name what, const char *text);
 
 /* A jump whose target is not known yet. */
 struct lower_jump {
@@ -89,6 +92,13 @@ void lower_convert(struct lowering *emit, uint8_t reg, const struct script_type 
 /* The value of a map at the key in the frame: into a register if it is a scalar, else into the frame at `offset`. */
 uint8_t lower_map_scalar(struct lowering *emit, uint32_t map, uint32_t key, const struct script_type *type);
 void lower_map_bytes(struct lowering *emit, uint32_t map, uint32_t key, uint32_t offset);
+
+/* ---- memory: lower_memory.c ---- */
+uint8_t lower_load_scalar(struct lowering *emit, const struct script_expr *expr);
+void lower_load_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
+uint8_t lower_extract_scalar(struct lowering *emit, const struct script_expr *expr);
+uint8_t lower_element_scalar(struct lowering *emit, const struct script_expr *expr);
+uint8_t lower_address_scalar(struct lowering *emit, const struct script_expr *expr);
 
 /* ---- arguments: lower_place.c ---- */
 uint8_t lower_argument_scalar(struct lowering *emit, const struct script_expr *expr);

@@ -181,7 +181,7 @@ static void refuse(struct wire_session *session, const struct wire_map *map)
 
 /* Makes a node whose key is in the map one that has a value. *fresh: it had none, is RISING, and the caller must give it one and then call
  * risen(). */
-static bool raise_node(struct wire_session *session, const struct wire_map *map, struct wire_node *node, bool *fresh)
+static bool raise_node(const struct wire_map *map, struct wire_node *node, bool *fresh)
 {
     *fresh = false;
     for (int spin = 0; spin < SPINS; spin++) {
@@ -192,8 +192,6 @@ static bool raise_node(struct wire_session *session, const struct wire_map *map,
             return false;
         if (state != WIRE_NODE_RISING &&
             __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            if (state == WIRE_NODE_DEAD)
-                __atomic_sub_fetch(&state_of(session, map)->dead, 1, __ATOMIC_RELAXED);
             *fresh = true;
             zero_words(value_of(node, map, 0), map->value_stride * map->shards);
             return true;
@@ -203,10 +201,9 @@ static bool raise_node(struct wire_session *session, const struct wire_map *map,
     return false;
 }
 
-static void risen(struct wire_session *session, const struct wire_map *map, struct wire_node *node)
+static void risen(struct wire_node *node)
 {
     __atomic_store_n(&node->state, WIRE_NODE_LIVE, __ATOMIC_RELEASE);
-    __atomic_add_fetch(&state_of(session, map)->live, 1, __ATOMIC_RELAXED);
 }
 
 /* The node of the key, RISING and with values of zero when it is *fresh. 0: no room, which has been counted. */
@@ -222,7 +219,7 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
         if (node) {
             if (number)
                 give_node(session, map, number);
-            if (raise_node(session, map, node, fresh))
+            if (raise_node(map, node, fresh))
                 return node;
             refuse(session, map);
             return 0;
@@ -267,7 +264,7 @@ bool stream_map_set(struct wire_session *session, uint32_t map, const void *key,
         return false;
     store64(value_of(node, m, 0), (uint64_t)value);
     if (fresh)
-        risen(session, m, node);
+        risen(node);
     return true;
 }
 
@@ -281,7 +278,7 @@ bool stream_map_add(struct wire_session *session, uint32_t map, const void *key,
         return false;
     *sum = (int64_t)add64(value_of(node, m, 0), (uint64_t)value);
     if (fresh)
-        risen(session, m, node);
+        risen(node);
     return true;
 }
 
@@ -305,7 +302,7 @@ bool stream_map_set_value(struct wire_session *session, uint32_t map, const void
         return false;
     copy_words(value_of(node, m, 0), value, m->type.value_bytes);
     if (fresh)
-        risen(session, m, node);
+        risen(node);
     return true;
 }
 
@@ -314,11 +311,7 @@ bool stream_map_delete(struct wire_session *session, uint32_t map, const void *k
     struct wire_map *m = stream_map(session, map);
     struct wire_node *node = find(session, m, key);
     uint32_t live = WIRE_NODE_LIVE;
-    if (!node || !__atomic_compare_exchange_n(&node->state, &live, WIRE_NODE_DEAD, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return false;
-    __atomic_sub_fetch(&state_of(session, m)->live, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&state_of(session, m)->dead, 1, __ATOMIC_RELAXED);
-    return true;
+    return node && __atomic_compare_exchange_n(&node->state, &live, WIRE_NODE_DEAD, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 bool stream_map_has(struct wire_session *session, uint32_t map, const void *key)
@@ -326,9 +319,14 @@ bool stream_map_has(struct wire_session *session, uint32_t map, const void *key)
     return find(session, stream_map(session, map), key);
 }
 
+/* Keeping count would cost every insertion and every deletion more than looking costs those who ask. */
 uint32_t stream_map_length(struct wire_session *session, uint32_t map)
 {
-    return __atomic_load_n(&state_of(session, stream_map(session, map))->live, __ATOMIC_RELAXED);
+    struct wire_map *m = stream_map(session, map);
+    uint32_t used = m->type.key_bytes ? __atomic_load_n(&state_of(session, m)->used, __ATOMIC_ACQUIRE) : 1, length = 0;
+    for (uint32_t i = 0; i < used && i < m->type.capacity; i++)
+        length += __atomic_load_n(&node_at(session, m, i)->state, __ATOMIC_RELAXED) == WIRE_NODE_LIVE;
+    return length;
 }
 
 bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key)
@@ -438,7 +436,7 @@ bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void
         break;
     }
     if (fresh)
-        risen(session, m, node);
+        risen(node);
     return true;
 }
 

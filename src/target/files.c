@@ -39,9 +39,10 @@ static int by_pid(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-void target_all_pids(target_pids *out)
+/* The names in a folder that are numbers. */
+static void read_numbers(const char *path, target_pids *out)
 {
-    DIR *dir = opendir("/proc");
+    DIR *dir = opendir(path);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (isdigit((unsigned char)entry->d_name[0]))
             VEC_PUSH(out, atoi(entry->d_name));
@@ -49,4 +50,46 @@ void target_all_pids(target_pids *out)
         closedir(dir);
     if (out->n)
         qsort(out->at, out->n, sizeof *out->at, by_pid);
+}
+
+void target_all_pids(target_pids *out)
+{
+    read_numbers("/proc", out);
+}
+
+void target_all_threads(pid_t pid, target_pids *out)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    read_numbers(path, out);
+}
+
+void target_thread_name(pid_t pid, pid_t tid, char out[TARGET_NAME])
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
+    FILE *in = fopen(path, "re");
+    memset(out, 0, TARGET_NAME);
+    if (!in)
+        return;
+    size_t length = fread(out, 1, TARGET_NAME, in);
+    out[length && out[length - 1] == '\n' ? length - 1 : TARGET_NAME - 1] = 0;
+    fclose(in);
+}
+
+bool target_read_owner(pid_t pid, struct target_owner *out)
+{
+    char path[64], *line = NULL;
+    size_t room = 0;
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *in = fopen(path, "re");
+    *out = (struct target_owner){0};
+    while (in && getline(&line, &room, in) > 0)
+        found += sscanf(line, "PPid: %u", &out->parent) == 1 || sscanf(line, "Uid: %u", &out->uid) == 1 ||
+                 sscanf(line, "Gid: %u", &out->gid) == 1;
+    free(line);
+    if (in)
+        fclose(in);
+    return found == 3;
 }

@@ -163,6 +163,16 @@ typedef VEC(pid_t) target_pids;
 void target_find_by_map(const char *path, pid_t except, target_pids *out);
 /* Every process there is, in order. */
 void target_all_pids(target_pids *out);
+/* The threads of a process, in order; none when it has ended. */
+void target_all_threads(pid_t pid, target_pids *out);
+/* A thread's name; "" when it has ended. */
+enum { TARGET_NAME = 16 };
+void target_thread_name(pid_t pid, pid_t tid, char out[TARGET_NAME]);
+/* Whose process it is and who started it. False when it has ended. */
+struct target_owner {
+    uint32_t uid, gid, parent; /* real ids */
+};
+bool target_read_owner(pid_t pid, struct target_owner *out);
 /* The files that a process maps to execute; none when it may not be looked at. */
 typedef VEC(char *) target_paths;
 void target_executable_files(pid_t pid, target_paths *out);

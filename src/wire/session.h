@@ -113,8 +113,6 @@ struct wire_map_state {
     uint64_t free;    /* list of nodes to use again: count of changes << 32 | number + 1 */
     uint64_t refused; /* insertions for which there was no room */
     uint32_t used;    /* nodes handed out from the front */
-    uint32_t live;    /* keys */
-    uint32_t dead;    /* nodes that were deleted and not yet taken out */
     uint32_t unused;
 };
 
@@ -139,7 +137,7 @@ struct wire_frame {
 struct wire_fire {
     uint64_t session_va; /* struct wire_session as this process has it */
     uint64_t frame_va;
-    uint64_t process_va; /* struct wire_process, 0 in the host */
+    uint64_t process_va; /* struct wire_process; in the host struct drain_subject, or 0 */
     uint64_t clause_va;  /* the code: struct wire_insn[] of the clause, for calls out of JIT code; may be 0 in the host */
     uint64_t pc, sp;     /* of the program at the probed instruction */
     uint32_t place;
@@ -185,7 +183,7 @@ _Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 1
 _Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, machine) == 96 && offsetof(struct wire_fire, reg) == 240,
                "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
-_Static_assert(sizeof(struct wire_map) == 96 && sizeof(struct wire_map_state) == 32 && sizeof(struct wire_place) == 16 &&
+_Static_assert(sizeof(struct wire_map) == 96 && sizeof(struct wire_map_state) == 24 && sizeof(struct wire_place) == 16 &&
                    sizeof(struct wire_process) == 5736,
                "layout");
 

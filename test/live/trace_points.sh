@@ -72,3 +72,10 @@ END
 run_probity trace -q -o "$work/out" --follow -e 'uprobe:*v_count:f1 { @[model] = count(); } uprobe:libc:exit { @exit = count(); }' -- bash "$work/family.sh" >/dev/null
 printf '%s\n' '@[32]: 40' '@[64]: 20' '@exit: 3' | sort >"$work/expected"
 grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "--follow"
+
+# Names are compared, too.
+v=$victims/64/v_count
+run_probity trace -q -o "$work/out" -e "uprobe:$v:f? /func == \"f3\"/ { @[func] = count(); } uprobe:$v:f1 /probe != \"uprobe:$v:f1\"/ { @other = count(); }
+    BEGIN /probe == \"BEGIN\"/ { printf(\"begun\n\"); }" -- "$v" -n 1000 >/dev/null
+printf '%s\n' '@[f3]: 2000' begun >"$work/expected"
+grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "comparison of names"
