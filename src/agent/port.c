@@ -126,6 +126,8 @@ static uint64_t place_word(const struct wire_fire *fire, uint32_t what)
     switch (what) {
     case WIRE_CTX_PC:
         return ((const uint64_t *)(uintptr_t)process->place_pcs_va)[fire->place];
+    case WIRE_CTX_BIAS:
+        return ((const uint64_t *)(uintptr_t)process->biases_va)[fire->place];
     case WIRE_CTX_ROW:
         return place->row;
     case WIRE_CTX_FUNC:

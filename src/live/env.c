@@ -157,7 +157,7 @@ static bool make_argument(struct live_env *env, struct script_types *types, cons
     if (!type)
         return false;
     struct stream_location *location = arena_alloc(&env->arena, sizeof *location);
-    live_location(&variable->location, env->width, type->bytes, env->va, location);
+    live_location(&variable->location, env->width, type->bytes, location);
     *out = (struct script_argument){arena_text(&env->arena, variable->name, strlen(variable->name)), type, (uintptr_t)location};
     return true;
 }

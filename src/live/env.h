@@ -31,7 +31,7 @@ struct live_env *live_env_create(struct live_files *files, const char *path, int
 void live_env_destroy(struct live_env *env);
 
 /* From symbol/'s terms to the stream's. */
-void live_location(const struct symbol_location *from, int width, uint64_t value_bytes, uint64_t place_va, struct stream_location *out);
-void live_usdt_location(const struct symbol_usdt_arg *arg, int width, uint64_t place_va, struct stream_location *out);
+void live_location(const struct symbol_location *from, int width, uint64_t value_bytes, struct stream_location *out);
+void live_usdt_location(const struct symbol_usdt_arg *arg, int width, struct stream_location *out);
 
 #endif

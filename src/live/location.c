@@ -51,9 +51,9 @@ static bool take_piece(const struct symbol_piece *from, int width, struct stream
     }
 }
 
-void live_location(const struct symbol_location *from, int width, uint64_t value_bytes, uint64_t place_va, struct stream_location *out)
+void live_location(const struct symbol_location *from, int width, uint64_t value_bytes, struct stream_location *out)
 {
-    *out = (struct stream_location){.place_va = place_va, .why = from->reason};
+    *out = (struct stream_location){.why = from->reason};
     if (from->piece_count > STREAM_PIECES) {
         out->why = "it is in too many pieces";
         return;
@@ -72,9 +72,9 @@ void live_location(const struct symbol_location *from, int width, uint64_t value
     }
 }
 
-void live_usdt_location(const struct symbol_usdt_arg *arg, int width, uint64_t place_va, struct stream_location *out)
+void live_usdt_location(const struct symbol_usdt_arg *arg, int width, struct stream_location *out)
 {
-    *out = (struct stream_location){.place_va = place_va, .why = arg->reason, .is_signed = arg->is_signed, .is_float = arg->is_float};
+    *out = (struct stream_location){.why = arg->reason, .is_signed = arg->is_signed, .is_float = arg->is_float};
     struct stream_piece *piece = &out->piece[0];
     *piece = (struct stream_piece){.reg = arg->reg,
                                    .index = arg->index,

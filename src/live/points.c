@@ -1,4 +1,5 @@
 #include "live/points.h"
+#include "symbol/address.h"
 #include "target/target.h"
 
 #include <fnmatch.h>
@@ -12,12 +13,31 @@ bool live_runs_here(enum script_point_kind kind)
 
 /* ---- units ---- */
 
+/* For uaddr(): the file that the unit's trace points are in. */
+static bool find_symbol(void *cookie, enum wire_model model, const char *name, uint64_t *va)
+{
+    const struct script_point *point = cookie;
+    const char *path = point->path ? point->path : "";
+    int width = model == WIRE_LP64 ? 64 : 32;
+    char **paths = live_paths(path);
+    bool found = !live_path_has_width(path, width); /* then the clause never fires in that model */
+    *va = 0;
+    for (size_t i = 0; paths[i] && !found; i++)
+        if (live_path_has_width(paths[i], width)) {
+            struct err *error = symbol_address(paths[i], name, va);
+            found = !error;
+            err_free(error);
+        }
+    live_paths_free(paths);
+    return found;
+}
+
 static uint32_t add_unit(struct live_script *script, size_t clause, const struct script_point *point)
 {
     const char **name = memory_alloc(sizeof *name);
     *name = point->text;
     VEC_PUSH(&script->owned, name);
-    VEC_PUSH(&script->unit, (struct stream_unit){.points = name, .n_points = 1});
+    VEC_PUSH(&script->unit, (struct stream_unit){.points = name, .n_points = 1, .find_symbol = find_symbol, .cookie = (void *)point});
     VEC_PUSH(&script->live_unit, (struct live_unit){.clause = clause});
     VEC_PUSH(&script->point, (struct live_point){point, (uint32_t)script->unit.n - 1});
     return (uint32_t)script->unit.n - 1;
@@ -163,7 +183,7 @@ static void add_site(struct live_script *script, size_t clause, const struct scr
     spec->label = memory_format("usdt:%s:%s:%s", file->path, probe->provider, probe->name);
     struct stream_location *location = memory_zero(probe->arg_count + 1, sizeof *location);
     for (size_t i = 0; i < probe->arg_count; i++)
-        live_usdt_location(&probe->args[i], width, probe->va, &location[i]);
+        live_usdt_location(&probe->args[i], width, &location[i]);
     VEC_PUSH(&script->owned, location);
     script->unit.at[unit].args[model] = location;
     script->unit.at[unit].n_args[model] = probe->arg_count;

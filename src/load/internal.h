@@ -69,9 +69,9 @@ struct load_process {
     uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
-    uint64_t session_va, process_va;          /* of a program: struct wire_session and struct wire_process in the process; else 0 */
-    uint64_t place_pcs_offset, places_offset; /* in shared memory: uint64_t and struct wire_place by place */
-    VEC(struct load_region) body;             /* by clause; va 0: none */
+    uint64_t session_va, process_va; /* of a program: struct wire_session and struct wire_process in the process; else 0 */
+    uint64_t place_pcs_offset, place_biases_offset, places_offset; /* in shared memory, by place */
+    VEC(struct load_region) body;                                  /* by clause; va 0: none */
     bool tid_known;
     bool follow;                   /* stay attached, to see what it and its children execute */
     VEC(struct target *) executed; /* that have executed another program, stopped */

@@ -44,6 +44,7 @@ static struct err *map_process_pages(struct load_process *process)
         .session_va = process->session_va,
         .place_pcs_va = shared->shared_va + process->place_pcs_offset,
         .places_va = shared->shared_va + process->places_offset,
+        .biases_va = shared->shared_va + process->place_biases_offset,
         .place_count = shared->counter_room,
         .quiet = target_has_seccomp(process->target),
     };
@@ -121,11 +122,13 @@ uint64_t load_process_body(const struct load_process *process, uint32_t clause)
 
 /* ---- places ---- */
 
-struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, const struct wire_place *meaning, uint32_t *number)
+struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
+                                   uint32_t *number)
 {
     ERR_TRY(load_process_new_counter(process, number));
     char *shared = (char *)process->shared;
     ((uint64_t *)(shared + process->place_pcs_offset))[*number] = pc_va;
+    ((uint64_t *)(shared + process->place_biases_offset))[*number] = bias;
     ((struct wire_place *)(shared + process->places_offset))[*number] = *meaning;
     return NULL;
 }

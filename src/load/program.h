@@ -18,8 +18,9 @@ struct load_program {
 struct err *load_process_prepare(struct load_process *process, const struct load_program *program);
 /* The body of a clause. 0 when the clause is not compiled for the process's model. */
 uint64_t load_process_body(const struct load_process *process, uint32_t clause);
-/* A new place at the instruction at `pc_va` of the process. */
-struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, const struct wire_place *meaning, uint32_t *number);
+/* A new place at the instruction at `pc_va` of the process, in a file that is loaded with `bias`. */
+struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
+                                   uint32_t *number);
 /* Looks, if that is not known yet, where the C library keeps a thread's id, so that firing code need not ask the kernel. */
 struct err *load_process_find_tid(struct load_process *process);
 

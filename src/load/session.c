@@ -184,7 +184,7 @@ static struct err *add_clause(struct load_session *session, struct member *membe
     for (uint32_t i = 0; i < point->place_count && body_va; i++) {
         const struct load_place *place = &resolved->place.at[point->first_place + i];
         uint32_t number;
-        ERR_TRY(load_process_new_place(member->process, place->va + module->bias, &meaning, &number));
+        ERR_TRY(load_process_new_place(member->process, place->va + module->bias, module->bias, &meaning, &number));
         VEC_PUSH(&member->counter, (struct row_counter){row, number});
         VEC_PUSH(out, (struct load_request){
                           .module = module,

@@ -116,7 +116,8 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
     end = round_up(end + shared->pc_room * sizeof(struct wire_pc), PAGE);
     shared->index_offset = end;
     process->place_pcs_offset = round_up(end + index_cells * sizeof(uint32_t), PAGE);
-    process->places_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
+    process->place_biases_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
+    process->places_offset = process->place_biases_offset + counter_room * sizeof(uint64_t);
     shared->shared_bytes = round_up(process->places_offset + counter_room * sizeof(struct wire_place), PAGE);
 }
 

@@ -142,4 +142,7 @@ const struct node *variable_follow(struct checker *c, const struct node *node, c
 bool enter(struct checker *c, struct script_span span);
 void leave(struct checker *c);
 
+/* check_stmt.c: self->NAME exists from now on, with at least this type. */
+bool define_thread(struct checker *c, struct script_span span, const char *name, const struct script_type *type);
+
 #endif

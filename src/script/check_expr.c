@@ -380,6 +380,8 @@ static struct script_expr *check_step(struct checker *c, const struct node *node
         map->is_assigned = true;
         value = check_map(c, target, true);
     } else {
+        if (target->kind == N_SELF && !define_thread(c, node->span, target->text, int64_type(c, true)))
+            return expr_bad(c, node->span);
         value = check_raw(c, target);
     }
     if (is_bad(value))

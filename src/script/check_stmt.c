@@ -50,23 +50,33 @@ static struct script_stmt *assign_variable(struct checker *c, const struct node 
     return assign(c, node->span, left, convert(c, value, type));
 }
 
+bool define_thread(struct checker *c, struct script_span span, const char *name, const struct script_type *type)
+{
+    size_t i = 0;
+    while (i < c->program->threads.n && strcmp(c->program->threads.at[i].name, name) != 0)
+        i++;
+    if (i == LIMIT_MAPS) {
+        ERROR(c->program, span, "too many thread-local variables (limit %d)", LIMIT_MAPS);
+        return false;
+    }
+    if (i == c->program->threads.n) {
+        struct script_thread_variable variable = {.name = name, .type = widen(c, type)};
+        VEC_PUSH(&c->program->threads, variable);
+        c->program->maps_changed = true;
+    }
+    return true;
+}
+
 static struct script_stmt *assign_thread(struct checker *c, const struct node *node, struct script_expr *value)
 {
     const char *name = node->list[0]->text;
     if (is_bad(value))
         return nothing(c, node->span);
-    size_t i = 0;
-    while (i < c->program->threads.n && strcmp(c->program->threads.at[i].name, name) != 0)
-        i++;
-    if (i == LIMIT_MAPS) {
-        ERROR(c->program, node->span, "too many thread-local variables (limit %d)", LIMIT_MAPS);
+    if (!define_thread(c, node->span, name, value->type))
         return nothing(c, node->span);
-    }
-    if (i == c->program->threads.n) {
-        struct script_thread_variable variable = {.name = name, .type = widen(c, value->type)};
-        VEC_PUSH(&c->program->threads, variable);
-        c->program->maps_changed = true;
-    }
+    size_t i = 0;
+    while (strcmp(c->program->threads.at[i].name, name) != 0)
+        i++;
     const struct script_type *old = c->program->threads.at[i].type, *type = unify(c, old, widen(c, value->type));
     if (!type || type->kind == SCRIPT_T_VOID) {
         ERROR(c->program, node->span,

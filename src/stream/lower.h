@@ -39,9 +39,8 @@ struct stream_piece {
 struct stream_location {
     uint32_t pieces; /* 0: nowhere */
     struct stream_piece piece[STREAM_PIECES];
-    uint64_t place_va; /* the probed instruction's address in its file: what the load bias is found by */
-    const char *why;   /* when it is nowhere */
-    bool is_signed;    /* argN of a USDT probe */
+    const char *why; /* when it is nowhere */
+    bool is_signed;  /* argN of a USDT probe */
     bool is_float;
 };
 
@@ -53,6 +52,9 @@ struct stream_unit {
     /* USDT: where argN is; NULL for others, whose arguments are the function's. */
     const struct stream_location *args[WIRE_MODELS];
     size_t n_args[WIRE_MODELS];
+    /* uaddr(): the address of a symbol in the traced file. May be NULL. */
+    bool (*find_symbol)(void *cookie, enum wire_model model, const char *name, uint64_t *va);
+    void *cookie;
 };
 
 /* What a record of the stream's table means. */

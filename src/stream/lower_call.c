@@ -269,6 +269,8 @@ uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr)
         if (expr->type->bytes > 1)
             put(emit, WIRE_BSWAP, reg, reg)->k = (uint8_t)expr->type->bytes;
         return reg;
+    case SCRIPT_C_UADDR:
+        return lower_symbol_address(emit, expr);
     case SCRIPT_C_NSECS:
         return context(emit, WIRE_CTX_NSECS);
     case SCRIPT_C_PIDNS:

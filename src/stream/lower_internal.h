@@ -105,6 +105,7 @@ uint8_t lower_argument_scalar(struct lowering *emit, const struct script_expr *e
 void lower_argument_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset);
 /* argN of a USDT probe. */
 uint8_t lower_usdt_argument(struct lowering *emit, uint64_t number);
+uint8_t lower_symbol_address(struct lowering *emit, const struct script_expr *expr);
 uint8_t lower_retval(struct lowering *emit, const struct script_expr *expr);
 
 /* ---- small pieces: lower_put.c ---- */

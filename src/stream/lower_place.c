@@ -7,17 +7,15 @@ static uint8_t machine(struct lowering *emit, int16_t reg)
     return reg == sp ? lower_put_ctx(emit, WIRE_CTX_SP) : lower_put_reg(emit, (uint32_t)reg);
 }
 
-/* The load bias is where the probed instruction is, less where its file says. */
-static void add_bias(struct lowering *emit, uint8_t reg, uint64_t place_va)
+static void add_bias(struct lowering *emit, uint8_t reg)
 {
-    uint8_t pc = lower_put_ctx(emit, WIRE_CTX_PC);
-    lower_put_add(emit, pc, -(int64_t)place_va);
-    lower_put_dab(emit, WIRE_ADD, reg, reg, pc);
+    uint8_t bias = lower_put_ctx(emit, WIRE_CTX_BIAS);
+    lower_put_dab(emit, WIRE_ADD, reg, reg, bias);
     emit->depth--;
 }
 
 /* x of a piece. */
-static uint8_t computed(struct lowering *emit, const struct stream_location *location, const struct stream_piece *piece)
+static uint8_t computed(struct lowering *emit, const struct stream_piece *piece)
 {
     uint8_t word = emit->model == WIRE_LP64 ? 8 : 4, reg;
     if (piece->reg == STREAM_NO_REG) {
@@ -34,7 +32,7 @@ static uint8_t computed(struct lowering *emit, const struct stream_location *loc
     }
     lower_put_add(emit, reg, piece->offset);
     if (piece->is_file_va)
-        add_bias(emit, reg, location->place_va);
+        add_bias(emit, reg);
     for (uint8_t i = 0; i < piece->derefs; i++) {
         lower_put_load(emit, reg, reg, 0, word);
         lower_put_add(emit, reg, piece->deref_offset[i]);
@@ -45,7 +43,7 @@ static uint8_t computed(struct lowering *emit, const struct stream_location *loc
 }
 
 /* A piece that is no memory, as a word; of a double its bits. */
-static uint8_t word_of(struct lowering *emit, const struct stream_location *location, const struct stream_piece *piece)
+static uint8_t word_of(struct lowering *emit, const struct stream_piece *piece)
 {
     uint8_t reg;
     struct wire_insn *insn;
@@ -56,7 +54,7 @@ static uint8_t word_of(struct lowering *emit, const struct stream_location *loca
             lower_put_dai(emit, WIRE_SHRI, reg, reg, piece->shift);
         return reg;
     case STREAM_IS_VALUE:
-        return computed(emit, location, piece);
+        return computed(emit, piece);
     case STREAM_IN_XMM:
         reg = lower_push(emit);
         insn = lower_put(emit, WIRE_XMM);
@@ -93,15 +91,15 @@ static uint8_t scalar_at(struct lowering *emit, const struct stream_location *lo
             lower_fail(emit, "a value of %llu bytes can not be read as a number", (unsigned long long)bytes);
             bytes = 8;
         }
-        uint8_t reg = computed(emit, location, piece);
+        uint8_t reg = computed(emit, piece);
         lower_put_load(emit, reg, reg, 0, (uint8_t)(bytes | (is_signed && bytes < 8 ? WIRE_SIGNED : 0)));
         if (is_double && bytes == 4)
             lower_put_dab(emit, WIRE_F2D, reg, reg, 0);
         return reg;
     }
-    uint8_t reg = word_of(emit, location, piece);
+    uint8_t reg = word_of(emit, piece);
     if (location->pieces == 2) { /* eight bytes in two words of a 32-bit process */
-        uint8_t high = word_of(emit, location, &location->piece[1]);
+        uint8_t high = word_of(emit, &location->piece[1]);
         lower_put_dai(emit, WIRE_SHLI, high, high, 32);
         lower_put_dab(emit, WIRE_OR, reg, reg, high);
         emit->depth--;
@@ -149,14 +147,14 @@ void lower_argument_bytes(struct lowering *emit, const struct script_expr *expr,
         uint64_t part = location->pieces == 1 || piece->bytes > bytes - done ? bytes - done : piece->bytes;
         uint32_t to = offset + (uint32_t)done;
         if (piece->place == STREAM_IN_MEMORY) {
-            uint8_t reg = computed(emit, location, piece);
+            uint8_t reg = computed(emit, piece);
             lower_put_buffer(emit, reg, part, to);
             emit->depth--;
         } else {
             struct stream_piece whole = *piece;
             whole.bytes = 8; /* of xmm: as it is */
             uint32_t temporary = lower_room(emit, 8);
-            uint8_t reg = word_of(emit, location, &whole);
+            uint8_t reg = word_of(emit, &whole);
             lower_put_frame(emit, WIRE_FST, reg, 8, temporary);
             emit->depth--;
             lower_put_copy(emit, to, temporary, part < 8 ? part : 8);
@@ -180,4 +178,18 @@ uint8_t lower_retval(struct lowering *emit, const struct script_expr *expr)
         location.pieces = 2;
     uint64_t bytes = type->kind == SCRIPT_T_POINTER ? 8 : type->bytes > 8 ? 8 : type->bytes;
     return scalar_at(emit, &location, bytes, type->kind == SCRIPT_T_INT && type->is_signed, is_double);
+}
+
+/* uaddr(): what the caller found in the file, where it is in this process. */
+uint8_t lower_symbol_address(struct lowering *emit, const struct script_expr *expr)
+{
+    uint8_t reg = lower_push(emit);
+    uint64_t va = 0;
+    if (!emit->from->find_symbol || !emit->from->find_symbol(emit->from->cookie, emit->model, expr->text, &va))
+        lower_fail(emit, "the traced file has no symbol %s", expr->text);
+    lower_constant(emit, reg, va);
+    add_bias(emit, reg);
+    if (emit->model == WIRE_ILP32)
+        lower_put_dab(emit, WIRE_EXT, reg, reg, 0)->k = 4;
+    return reg;
 }

@@ -9,7 +9,7 @@
 
 /* Reads the target's memory: all of it or nothing. */
 bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes);
-/* CTX of PID TID UID GID CPU NSECS RAND PC ROW FUNC PROBE PPID. */
+/* CTX of PID TID UID GID CPU NSECS RAND PC ROW FUNC PROBE PPID BIAS. */
 uint64_t port_ctx(struct wire_fire *fire, uint32_t what);
 void port_comm(struct wire_fire *fire, char to[16]);
 void port_signal(struct wire_fire *fire, int number);

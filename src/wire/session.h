@@ -172,6 +172,7 @@ struct wire_process {
     uint64_t session_va;
     uint64_t place_pcs_va; /* uint64_t[place_count]: address by place */
     uint64_t places_va;    /* struct wire_place[place_count] */
+    uint64_t biases_va;    /* uint64_t[place_count] */
     uint32_t place_count;
     uint32_t safe_count; /* ranges in which reads are direct */
     struct {
@@ -184,7 +185,7 @@ _Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire
                "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
 _Static_assert(sizeof(struct wire_map) == 96 && sizeof(struct wire_map_state) == 24 && sizeof(struct wire_place) == 16 &&
-                   sizeof(struct wire_process) == 5736,
+                   sizeof(struct wire_process) == 5744,
                "layout");
 
 #endif

@@ -65,6 +65,7 @@ enum wire_ctx {
     WIRE_CTX_FUNC,    /* number of the function's name */
     WIRE_CTX_PROBE,   /* number of the trace point's name */
     WIRE_CTX_PPID,
+    WIRE_CTX_BIAS, /* what is added to an address of the place's file to get that in the process */
     WIRE_CTX_COUNT
 };
 

@@ -52,6 +52,11 @@ points() { # WIDTH
     printf '%s\n' '@guarded: 1001' '@id[1]: 250' '@id[2]: 250' '@id[3]: 250' '@id[4]: 250' '@name[four]: 250' '@name[one]: 250' '@name[three]: 250' '@name[two]: 250' '@ratio: 249' '@small: -5000' |
         diff - "$work/found" >&9 || fail "$1-bit USDT"
 
+    # Variables of the program by name, and of the thread.
+    run_probity trace -q -o "$work/out" -e "uprobe:$v:mixed { @v = max(*(int32 *)uaddr(\"v_usdt_global\")); self->n++; @n = max(self->n); }
+        uretprobe:$v:mixed { @r = max(*(int32 *)uaddr(\"v_usdt_global\")); }" -- "$v" -n 100 >/dev/null 2>&1
+    printf '%s\n' '@n: 100' '@r: 17' '@v: 17' | diff - <(grep . "$work/out") >&9 || fail "$1-bit variables"
+
     # Several clauses on one place, several places for one clause, instructions inside.
     v=$victims/$1/v_count
     local offset
@@ -79,3 +84,30 @@ run_probity trace -q -o "$work/out" -e "uprobe:$v:f? /func == \"f3\"/ { @[func] 
     BEGIN /probe == \"BEGIN\"/ { printf(\"begun\n\"); }" -- "$v" -n 1000 >/dev/null
 printf '%s\n' '@[f3]: 2000' begun >"$work/expected"
 grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "comparison of names"
+
+# What was speculated is printed when it is committed, and not when it is discarded.
+run_probity trace -q -o "$work/out" -e "uprobe:$v:f1 { speculate(); printf(\"kept %d\n\", @n % 10); if (@n % 10 == 3) { commit(); } else { discard(); } @n++; }" -- "$v" -t 1 -n 500 >/dev/null
+expect_equal "committed" "$(grep -c '^kept 3$' "$work/out")" 50
+expect_equal "discarded" "$(grep '^kept' "$work/out" | grep -vc ' 3$' || true)" 0
+
+# Without a process or a command: those that map the file, now or later; names of addresses when they have ended.
+start_victim "$v" -w -n 1000
+wait_ready
+first=$victim_pid first_in=$victim_in
+"$probity" trace -q -o "$work/out" -e "uprobe:$v:f1 { @[usym(reg(\"ip\"))] = count(); @p[pid] = count(); }" {first_in}>&- 2>"$work/err" &
+counter_pid=$!
+started+=("$counter_pid")
+wait_until 30 grep -q probity_session "/proc/$first/maps" || fail "a running process is not found"
+start_victim "$v" -w -n 1000
+wait_ready
+wait_until 30 grep -q probity_session "/proc/$victim_pid/maps" || fail "a new process is not found"
+second=$victim_pid
+release
+end_victim
+victim_pid=$first victim_in=$first_in
+release
+end_victim
+kill -INT "$counter_pid"
+wait "$counter_pid" || fail "probity ended with $?: $(cat "$work/err")"
+printf '%s\n' '@[f1]: 2000' '@[f1]: 2000' "@p[$first]: 2000" "@p[$second]: 2000" | sort >"$work/expected"
+grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "processes found by their file"
