@@ -90,6 +90,10 @@ run_probity trace -q -o "$work/out" -e "uprobe:$v:f1 { speculate(); printf(\"kep
 expect_equal "committed" "$(grep -c '^kept 3$' "$work/out")" 50
 expect_equal "discarded" "$(grep '^kept' "$work/out" | grep -vc ' 3$' || true)" 0
 
+is_probed() { # PID: it has the session's memory, and the controller waits again
+    grep -q probity_session "/proc/$1/maps" && grep -qE '^(7|271) ' "/proc/$counter_pid/syscall" 2>/dev/null
+}
+
 # Without a process or a command: those that map the file, now or later; names of addresses when they have ended.
 start_victim "$v" -w -n 1000
 wait_ready
@@ -97,10 +101,10 @@ first=$victim_pid first_in=$victim_in
 "$probity" trace -q -o "$work/out" -e "uprobe:$v:f1 { @[usym(reg(\"ip\"))] = count(); @p[pid] = count(); }" {first_in}>&- 2>"$work/err" &
 counter_pid=$!
 started+=("$counter_pid")
-wait_until 30 grep -q probity_session "/proc/$first/maps" || fail "a running process is not found"
+wait_until 30 is_probed "$first" || fail "a running process is not found"
 start_victim "$v" -w -n 1000
 wait_ready
-wait_until 30 grep -q probity_session "/proc/$victim_pid/maps" || fail "a new process is not found"
+wait_until 30 is_probed "$victim_pid" || fail "a new process is not found"
 second=$victim_pid
 release
 end_victim
