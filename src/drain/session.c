@@ -102,7 +102,7 @@ static uint32_t power_from(uint32_t least)
 static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, uint32_t processors, uint64_t state_offset, uint64_t *end)
 {
     enum { LINE = 64, SHARDS_MOST = 64, KEYED_SHARDS_MOST = 4, SMALL = 16 };
-    bool aggregates = type->kind != WIRE_MAP_INT && type->kind != WIRE_MAP_VALUE, keyed = type->key_bytes;
+    bool aggregates = type->kind != WIRE_MAP_INT && type->kind != WIRE_MAP_VALUE && type->kind != WIRE_MAP_TSERIES, keyed = type->key_bytes;
     uint32_t most = !aggregates ? 1 : !keyed ? SHARDS_MOST : type->value_bytes <= SMALL ? KEYED_SHARDS_MOST : 1;
     *map = (struct wire_map){.type = *type, .state_offset = state_offset};
     map->shards = processors < most ? processors : most;

@@ -102,7 +102,7 @@ const struct wire_map *jit_plain_map(const struct jit *jit, uint32_t map, uint64
 {
     const struct wire_session *session = jit->process->session;
     const struct wire_map *found = (const struct wire_map *)((const char *)session + session->maps_offset) + map;
-    if (found->type.key_bytes)
+    if (found->type.key_bytes || found->type.kind == WIRE_MAP_TSERIES)
         return NULL;
     *node_va = jit->process->session_va + found->nodes_offset;
     return found;

@@ -133,7 +133,10 @@ static void print_one_map(struct live_run *run, const struct script_action *acti
 {
     struct drain_contents contents;
     drain_map_read(&run->memory, action->map, &contents);
-    print_map(&run->print, script_map_at(run->script->program, action->map), &contents, action->top, action->divide);
+    if (contents.type->kind == WIRE_MAP_TSERIES)
+        live_print_series(run, action->map, &contents);
+    else
+        print_map(&run->print, script_map_at(run->script->program, action->map), &contents, action->top, action->divide);
     drain_contents_deinit(&contents);
 }
 

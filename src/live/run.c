@@ -219,9 +219,13 @@ static void print_maps(struct live_run *run)
         maps[i] = script_map_at(run->script->program, i);
         drain_map_read(&run->memory, (uint32_t)i, &contents[i]);
         /* 0.17 has a line for an empty map, too. */
-        list[i] = contents[i].entry.n || run->options->dialect == PRINT_17 ? &contents[i] : NULL;
+        if (contents[i].type->kind != WIRE_MAP_TSERIES)
+            list[i] = contents[i].entry.n || run->options->dialect == PRINT_17 ? &contents[i] : NULL;
     }
     print_end(&run->print, maps, list, prints_maps(run) ? n : 0);
+    for (size_t i = 0; i < n && prints_maps(run); i++)
+        if (contents[i].type->kind == WIRE_MAP_TSERIES)
+            live_print_series(run, (uint32_t)i, &contents[i]);
     for (size_t i = 0; i < n; i++)
         drain_contents_deinit(&contents[i]);
     free(contents);

@@ -83,6 +83,9 @@ void live_report_errors(struct live_run *run);
 /* places.c: trace points that can not be probed, of those that came since the last time. */
 void live_report_places(struct live_run *run);
 
+/* series.c: a map of time series. */
+void live_print_series(struct live_run *run, uint32_t map, const struct drain_contents *contents);
+
 /* discover.c: processes that map a file of the script. */
 struct err *live_look_for_processes(struct live_run *run);
 

@@ -145,9 +145,10 @@ static bool series_fits(struct checker *c, const struct node *call, struct scrip
     } joins[] = {{"avg", SCRIPT_T_AVG}, {"max", SCRIPT_T_MAX}, {"min", SCRIPT_T_MIN}, {"sum", SCRIPT_T_SUM}};
     type->step = SCRIPT_T_VOID;
     if (!constant_int(c, call->list[1], &type->low) || !constant_int(c, call->list[2], &type->high) || type->low <= 0 || type->high <= 0 ||
-        type->high > 1000000) {
+        type->high > 2000) {
         ERROR(c->program, call->span,
-              "tseries: expected tseries(value, interval, intervals[, \"avg\"|\"max\"|\"min\"|\"sum\"]) with constants above 0");
+              "tseries: expected tseries(value, interval, intervals[, \"avg\"|\"max\"|\"min\"|\"sum\"]) with constants above 0, and at "
+              "most 2000 intervals");
         return false;
     }
     if (call->n_list < 4)

@@ -498,7 +498,9 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
         *d = stream_map_length(session, insn->h);
         break;
     case WIRE_MAGG:
-        if (!stream_map_aggregate(session, insn->h, key, (int64_t)a, (uint32_t)port_ctx(fire, WIRE_CTX_CPU)))
+        if (stream_map(session, insn->h)->type.kind == WIRE_MAP_TSERIES
+                ? !stream_map_add_point(session, insn->h, key, (int64_t)a, port_ctx(fire, WIRE_CTX_NSECS))
+                : !stream_map_aggregate(session, insn->h, key, (int64_t)a, (uint32_t)port_ctx(fire, WIRE_CTX_CPU)))
             return failed(fire, WIRE_ERROR_MAP_FULL, insn->h);
         break;
     case WIRE_MRED:

@@ -72,9 +72,20 @@ static uint32_t map_kind(const struct script_type *type)
         return WIRE_MAP_HIST;
     case SCRIPT_T_LHIST:
         return WIRE_MAP_LHIST;
+    case SCRIPT_T_TSERIES:
+        return WIRE_MAP_TSERIES;
     default:
         return WIRE_MAP_VALUE;
     }
+}
+
+static int64_t series_of(enum script_type_kind kind)
+{
+    return kind == SCRIPT_T_SUM   ? WIRE_SERIES_SUM
+           : kind == SCRIPT_T_AVG ? WIRE_SERIES_AVG
+           : kind == SCRIPT_T_MIN ? WIRE_SERIES_MIN
+           : kind == SCRIPT_T_MAX ? WIRE_SERIES_MAX
+                                  : WIRE_SERIES_LAST;
 }
 
 static struct err *add_map(struct stream_builder *builder, const char *name, const struct script_type *key, const struct script_type *value,
@@ -86,12 +97,10 @@ static struct err *add_map(struct stream_builder *builder, const char *name, con
     type.capacity = !key ? 1 : entries && entries < 1u << 24 ? (uint32_t)entries : usual;
     type.param[0] = value->low;
     type.param[1] = value->high;
-    type.param[2] = value->step;
+    type.param[2] = value->kind == SCRIPT_T_TSERIES ? series_of((enum script_type_kind)value->step) : value->step;
     value_bytes = type.kind == WIRE_MAP_VALUE ? lower_whole_bytes(value) : wire_map_value_bytes(type.kind, type.param);
     if (value->kind == SCRIPT_T_HIST || value->kind == SCRIPT_T_LHIST)
         type.is_signed = true;
-    if (value->kind == SCRIPT_T_TSERIES)
-        return err_new(ERR_USAGE, "%s: tseries() is not done yet", name);
     if (key_bytes > 4096 || !value_bytes || value_bytes > 65536)
         return err_new(ERR_USAGE, "%s: a key may have 4096 bytes and a value 65536; these have %llu and %llu", name,
                        (unsigned long long)key_bytes, (unsigned long long)value_bytes);

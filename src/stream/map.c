@@ -346,15 +346,26 @@ bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *itera
 /* ---- aggregations ---- */
 
 /* Least and most are kept so that zero means none and the larger word wins. */
+static bool wants_least(const struct wire_map_type *type)
+{
+    return type->kind == WIRE_MAP_MIN || (type->kind == WIRE_MAP_TSERIES && type->param[2] == WIRE_SERIES_MIN);
+}
+
 static uint64_t as_rank(const struct wire_map_type *type, int64_t value)
 {
     uint64_t rank = (uint64_t)value ^ (type->is_signed ? 1ull << 63 : 0);
-    return type->kind == WIRE_MAP_MIN ? ~rank : rank;
+    return wants_least(type) ? ~rank : rank;
+}
+
+static void raise_to(uint64_t *word, uint64_t rank)
+{
+    for (uint64_t old = load64(word); old < rank && !swap64(word, old, rank); old = load64(word))
+        ;
 }
 
 int64_t stream_rank_value(const struct wire_map_type *type, uint64_t rank)
 {
-    rank = type->kind == WIRE_MAP_MIN ? ~rank : rank;
+    rank = wants_least(type) ? ~rank : rank;
     return (int64_t)(rank ^ (type->is_signed ? 1ull << 63 : 0));
 }
 
@@ -410,7 +421,7 @@ bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void
     struct wire_node *node = find_or_add(session, m, key, &fresh);
     if (!node)
         return false;
-    uint64_t *word = value_of(node, m, shard), rank, old;
+    uint64_t *word = value_of(node, m, shard);
     switch (m->type.kind) {
     case WIRE_MAP_COUNT:
         add64(word, 1);
@@ -425,10 +436,7 @@ bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void
         break;
     case WIRE_MAP_MIN:
     case WIRE_MAP_MAX:
-        rank = as_rank(&m->type, value);
-        do
-            old = load64(word);
-        while (old < rank && !swap64(word, old, rank));
+        raise_to(word, as_rank(&m->type, value));
         break;
     case WIRE_MAP_HIST:
     case WIRE_MAP_LHIST:
@@ -447,6 +455,69 @@ static int64_t average(const struct wire_map_type *type, uint64_t sum, uint64_t 
     if (type->is_signed && sum >> 63)
         return (int64_t)(0 - divide(0 - sum, count));
     return (int64_t)divide(sum, count);
+}
+
+/* ---- time series ---- */
+
+/* Makes the slot that of interval number `wanted` - 1, empty if it was another's. False: another writer is about it for too long. */
+static bool turn_slot(struct wire_slot *slot, uint64_t wanted)
+{
+    for (int spin = 0; spin < SPINS; spin++) {
+        uint64_t interval = load64(&slot->interval);
+        if (interval == wanted || (interval > wanted && interval < WIRE_SLOT_BUSY))
+            return interval == wanted;
+        if (interval < WIRE_SLOT_BUSY && swap64(&slot->interval, interval, wanted | WIRE_SLOT_BUSY)) {
+            store64(&slot->count, 0);
+            store64(&slot->value, 0);
+            store64(&slot->interval, wanted);
+            return true;
+        }
+        __builtin_ia32_pause();
+    }
+    return false;
+}
+
+bool stream_map_add_point(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint64_t now_ns)
+{
+    struct wire_map *m = stream_map(session, map);
+    bool fresh;
+    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    if (!node)
+        return false;
+    if (fresh)
+        risen(node);
+    uint64_t interval = divide(now_ns, (uint64_t)m->type.param[0]), turns = divide(interval, (uint64_t)m->type.param[1]);
+    struct wire_slot *slot = (struct wire_slot *)value_of(node, m, 0) + (interval - turns * (uint64_t)m->type.param[1]);
+    if (!turn_slot(slot, interval + 1)) {
+        refuse(session, m);
+        return true; /* counted as a loss; the clause goes on */
+    }
+    switch (m->type.param[2]) {
+    case WIRE_SERIES_LAST:
+        store64(&slot->value, (uint64_t)value);
+        break;
+    case WIRE_SERIES_MIN:
+    case WIRE_SERIES_MAX:
+        raise_to(&slot->value, as_rank(&m->type, value));
+        break;
+    default:
+        add64(&slot->value, (uint64_t)value);
+    }
+    add64(&slot->count, 1);
+    return true;
+}
+
+int64_t stream_slot_value(const struct wire_map_type *type, const struct wire_slot *slot)
+{
+    switch (type->param[2]) {
+    case WIRE_SERIES_MIN:
+    case WIRE_SERIES_MAX:
+        return stream_rank_value(type, slot->value);
+    case WIRE_SERIES_AVG:
+        return average(type, slot->value, slot->count);
+    default:
+        return (int64_t)slot->value;
+    }
 }
 
 int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void *key, uint32_t reduce)

@@ -20,6 +20,10 @@ bool stream_map_has(struct wire_session *session, uint32_t map, const void *key)
 uint32_t stream_map_length(struct wire_session *session, uint32_t map);
 /* `shard`: any number. */
 bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint32_t shard);
+/* The same for a time series. */
+bool stream_map_add_point(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint64_t now_ns);
+/* The value of a slot that has one. */
+int64_t stream_slot_value(const struct wire_map_type *type, const struct wire_slot *slot);
 int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void *key, uint32_t reduce);
 /* The next key after *iterator (0 at first) into `key`. False at the end. */
 bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key);

@@ -124,10 +124,21 @@ enum wire_map_kind {
     WIRE_MAP_MIN,
     WIRE_MAP_MAX,
     WIRE_MAP_STATS,
-    WIRE_MAP_HIST,  /* powers of two, each in 1 << param[0] steps; param[0] <= 5 */
-    WIRE_MAP_LHIST, /* param: least, most, step */
+    WIRE_MAP_HIST,    /* powers of two, each in 1 << param[0] steps; param[0] <= 5 */
+    WIRE_MAP_LHIST,   /* param: least, most, step */
+    WIRE_MAP_TSERIES, /* param: nanoseconds of an interval, intervals kept, enum wire_series */
     WIRE_MAP_KINDS
 };
+
+/* How the values of one interval become one. */
+enum wire_series { WIRE_SERIES_LAST, WIRE_SERIES_SUM, WIRE_SERIES_AVG, WIRE_SERIES_MIN, WIRE_SERIES_MAX, WIRE_SERIES_WAYS };
+/* A slot of a time series, that of interval i being number i % intervals. */
+struct wire_slot {
+    uint64_t interval; /* which one, + 1; 0: none yet. WIRE_SLOT_BUSY: a writer empties it for the next */
+    uint64_t count;
+    uint64_t value; /* SUM, AVG: the sum; MIN, MAX: as in maps of that kind */
+};
+#define WIRE_SLOT_BUSY (1ull << 63)
 
 enum wire_reduce { WIRE_REDUCE_COUNT, WIRE_REDUCE_SUM, WIRE_REDUCE_AVG, WIRE_REDUCE_MIN, WIRE_REDUCE_MAX, WIRE_REDUCES };
 
@@ -212,6 +223,10 @@ static inline uint64_t wire_map_value_bytes(uint32_t kind, const int64_t param[3
         return 16;
     case WIRE_MAP_HIST: /* negative, then one for each of 0 .. 2^bits - 1, then 2^bits for each further power of two */
         return param[0] < 0 || param[0] > 5 ? 0 : 8 * (1 + (1ull << param[0]) + ((64 - (uint64_t)param[0]) << param[0]));
+    case WIRE_MAP_TSERIES:
+        if (param[0] <= 0 || param[1] <= 0 || param[1] > 2000 || param[2] < 0 || param[2] >= WIRE_SERIES_WAYS)
+            return 0;
+        return sizeof(struct wire_slot) * (uint64_t)param[1];
     case WIRE_MAP_LHIST: /* below, the steps, above */
         if (param[2] <= 0 || param[1] <= param[0] || ((uint64_t)param[1] - (uint64_t)param[0]) / (uint64_t)param[2] > 8000)
             return 0;

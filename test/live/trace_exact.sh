@@ -26,6 +26,9 @@ exact() { # WIDTH
     expect_equal "$1-bit max" "$(value_of "$work/hist" @m)" 99999
     expect_equal "$1-bit min" "$(value_of "$work/hist" @n)" 0
     expect_equal "$1-bit ++" "$(value_of "$work/hist" @c)" 800000
+    run_probity trace -q -f json -e "uprobe:$v:event { @ = tseries(arg1, 10ms, 2000, \"sum\"); }" -- "$v" -t 8 -n 100000 >"$work/series"
+    expect_equal "$1-bit time series" "$(grep '"tseries"' "$work/series" | grep -o '"value":[0-9]*' | awk -F: '{ n += $2 } END { printf "%.0f\n", n }')" \
+        "$(awk '/^sum/ { print $2 }' "$work/series")"
     run_probity trace -q -e "uprobe:$v:event { @ns[tid] = nsecs; }
         uretprobe:$v:event /@ns[tid]/ { @h = hist(nsecs - @ns[tid]); @l = lhist(arg0, 0, 10, 1); delete(@ns[tid]); }" -- "$v" -t 8 -n 100000 2>"$work/error" >"$work/latency" || true
     grep -q 'arg0' "$work/error" || fail "$1-bit: arg0 in a return probe is no error"
