@@ -3,11 +3,16 @@
 #include "agent/call.h"
 #include "stream/softfloat.h"
 
-enum { PAGE = 4096, FUTEX_WAIT_OP = 0, FUTEX_WAKE_OP = 1, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
+enum { PAGE = 4096, FUTEX_WAIT_OP = 0, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
 
 static struct wire_process *process_of(const struct wire_fire *fire)
 {
     return (void *)(uintptr_t)fire->process_va;
+}
+
+static struct wire_session *session_of(const struct wire_fire *fire)
+{
+    return (void *)(uintptr_t)fire->session_va;
 }
 
 /* ---- memory ---- */
@@ -59,27 +64,29 @@ static uint64_t tsc(void)
     return (uint64_t)high << 32 | low;
 }
 
-static uint64_t kernel_ns(void)
+static uint64_t kernel_ns(const struct wire_fire *fire)
 {
     struct {
         long seconds, nanoseconds;
     } now = {0, 0};
-    agent_call4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, (long)&now, 0, 0);
+    if (!process_of(fire)->quiet)
+        agent_call4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, (long)&now, 0, 0);
     return (uint64_t)(unsigned long)now.seconds * 1000000000u + (uint64_t)(unsigned long)now.nanoseconds;
 }
 
-static uint64_t now_ns(const struct wire_session *session)
+static uint64_t now_ns(const struct wire_fire *fire)
 {
+    const struct wire_session *session = session_of(fire);
     if (!session->tsc_mult)
-        return kernel_ns();
+        return kernel_ns(fire);
     uint64_t ticks = tsc() - session->tsc_base;
     uint64_t low = (ticks & 0xffffffffu) * session->tsc_mult, high = (ticks >> 32) * session->tsc_mult;
     return session->ns_base + (low >> session->tsc_shift) + (high << (32 - session->tsc_shift));
 }
 
-uint64_t port_time(const struct wire_session *session)
+uint64_t port_time(const struct wire_fire *fire)
 {
-    return session->tsc_mult ? tsc() : kernel_ns();
+    return session_of(fire)->tsc_mult ? tsc() : kernel_ns(fire);
 }
 
 static uint32_t current_tid(const struct wire_process *process)
@@ -143,7 +150,7 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     switch (what) {
     case WIRE_CTX_PID:
         if (!process->pid)
-            process->pid = (uint32_t)agent_call4(NR_GETPID, 0, 0, 0, 0);
+            process->pid = process->quiet ? current_tid(process) : (uint32_t)agent_call4(NR_GETPID, 0, 0, 0, 0);
         return process->pid;
     case WIRE_CTX_TID:
         return current_tid(process);
@@ -154,9 +161,9 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     case WIRE_CTX_PPID:
         return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETPPID, 0, 0, 0, 0);
     case WIRE_CTX_CPU:
-        return current_cpu((const struct wire_session *)(uintptr_t)fire->session_va);
+        return current_cpu(session_of(fire));
     case WIRE_CTX_NSECS:
-        return now_ns((const struct wire_session *)(uintptr_t)fire->session_va);
+        return now_ns(fire);
     case WIRE_CTX_RAND:
         return random_word(process);
     default:
@@ -180,22 +187,18 @@ void port_signal(struct wire_fire *fire, int number)
 
 /* ---- the controller ---- */
 
-void port_wait(struct wire_session *session, uint32_t seen)
+bool port_wait(const struct wire_fire *fire, uint32_t seen)
 {
     struct {
         long seconds, nanoseconds;
     } timeout = {0, WAIT_NS};
-    struct wire_state *state = wire_state(session);
+    struct wire_state *state = wire_state(session_of(fire));
+    if (process_of(fire)->quiet)
+        return false;
     __atomic_add_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
     agent_call4(NR_FUTEX, (long)&state->reader, FUTEX_WAIT_OP, (long)seen, (long)&timeout);
     __atomic_sub_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
-}
-
-void port_wake(struct wire_session *session)
-{
-    struct wire_state *state = wire_state(session);
-    __atomic_add_fetch(&state->wake, 1, __ATOMIC_SEQ_CST);
-    agent_call4(NR_FUTEX, (long)&state->wake, FUTEX_WAKE_OP, 1, 0);
+    return true;
 }
 
 /* JIT code reads these registers itself. */

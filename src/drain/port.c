@@ -76,20 +76,16 @@ void port_signal(struct wire_fire *fire, int number)
         syscall(SYS_tgkill, fire->pid, fire->tid, number);
 }
 
-uint64_t port_time(const struct wire_session *session)
+uint64_t port_time(const struct wire_fire *fire)
 {
-    return session->tsc_mult ? __rdtsc() : now_ns();
+    return ((const struct wire_session *)(uintptr_t)fire->session_va)->tsc_mult ? __rdtsc() : now_ns();
 }
 
 /* The controller is the one that makes room: there is nobody to wait for. */
-void port_wait(struct wire_session *session, uint32_t seen)
+bool port_wait(const struct wire_fire *fire, uint32_t seen)
 {
-    (void)session, (void)seen;
-}
-
-void port_wake(struct wire_session *session)
-{
-    (void)session;
+    (void)fire, (void)seen;
+    return false;
 }
 
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)

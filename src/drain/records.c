@@ -46,7 +46,7 @@ static void release(struct reader *reader, uint32_t bytes)
 
 static bool thread_is_gone(const struct wire_record *record)
 {
-    return !record->tid || syscall(SYS_tgkill, record->pid, record->tid, 0) < 0;
+    return syscall(SYS_tgkill, record->pid, record->tid, 0) < 0 && errno == ESRCH;
 }
 
 /* Whether the bytes at the tail are a record whose size can be believed. */

@@ -4,11 +4,9 @@
 
 #include <cpuid.h>
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -204,11 +202,4 @@ void drain_session_destroy(struct drain_session *session)
 uint64_t drain_session_lost(const struct drain_session *session, enum wire_loss cause)
 {
     return __atomic_load_n(&wire_state(session->memory)->lost[cause], __ATOMIC_RELAXED);
-}
-
-void drain_wait(struct drain_session *session, unsigned milliseconds)
-{
-    uint32_t *word = &wire_state(session->memory)->wake, seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-    struct timespec timeout = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
-    syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
 }

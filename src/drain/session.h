@@ -58,7 +58,5 @@ typedef void drain_record_fn(void *context, const struct drain_record *record);
 /* Hands over what the rings hold, in order of time across threads (exactly so within a thread), and makes room. With `all`, also what was
  * written while it ran. Returns how many. */
 size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context);
-/* Waits for records, at most so long. */
-void drain_wait(struct drain_session *session, unsigned milliseconds);
 
 #endif

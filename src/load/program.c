@@ -48,6 +48,8 @@ static struct err *map_process_pages(struct load_process *process)
         .place_count = shared->counter_room,
         .quiet = target_has_seccomp(process->target),
     };
+    if (head.quiet)
+        head.pid = (uint32_t)target_pid(process->target);
     return target_write(process->target, process->process_va, &head, sizeof head);
 }
 

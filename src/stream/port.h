@@ -14,11 +14,9 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what);
 void port_comm(struct wire_fire *fire, char to[16]);
 void port_signal(struct wire_fire *fire, int number);
 /* The time for records: see struct wire_record. */
-uint64_t port_time(const struct wire_session *session);
-/* Waits a little while session->reader is `seen`. */
-void port_wait(struct wire_session *session, uint32_t seen);
-/* Tells the controller that there is something to read. */
-void port_wake(struct wire_session *session);
+uint64_t port_time(const struct wire_fire *fire);
+/* Waits a little while the state's `reader` is `seen`. False: waiting is not possible here. */
+bool port_wait(const struct wire_fire *fire, uint32_t seen);
 /* XMM and ST0 of the program, as the bits of a double. JIT code reads xmm registers itself; the host has none. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes);
 uint64_t port_st0(struct wire_fire *fire);

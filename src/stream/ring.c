@@ -2,8 +2,6 @@
 
 #include "stream/port.h"
 
-enum { WAKE_STEPS = 2 }; /* the controller is woken when half of a ring is used */
-
 static struct wire_ring *ring_of(struct wire_session *session, uint32_t tid)
 {
     uint32_t number = (tid * 0x9e3779b1u >> 16) & (session->ring_count - 1);
@@ -11,7 +9,7 @@ static struct wire_ring *ring_of(struct wire_session *session, uint32_t tid)
 }
 
 /* The place of a record of `need` bytes, reserved, or 0 when there is no room. */
-static struct wire_record *reserve(struct wire_session *session, struct wire_ring *ring, uint32_t need)
+static struct wire_record *reserve(const struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
     uint32_t size = session->ring_bytes, head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), at, padding, used;
     char *data = (char *)(ring + 1);
@@ -27,28 +25,33 @@ static struct wire_record *reserve(struct wire_session *session, struct wire_rin
         at = 0;
     }
     struct wire_record *record = (struct wire_record *)(data + at);
-    __atomic_store_n(&record->state, need << 2 | WIRE_RECORD_RESERVED, __ATOMIC_RELAXED);
-    if (used < size / WAKE_STEPS && used + padding + need >= size / WAKE_STEPS)
-        port_wake(session);
+    record->pid = fire->pid;
+    record->tid = fire->tid;
+    __atomic_store_n(&record->state, need << 2 | WIRE_RECORD_RESERVED, __ATOMIC_RELEASE);
     return record;
 }
 
-/* Waits until the controller has made room, for as long as it makes any. */
-static struct wire_record *reserve_waiting(struct wire_session *session, struct wire_ring *ring, uint32_t need)
+/* Waits until the controller has made room, for as long as it makes any in this ring. It makes none when it has died or is stopped, or when
+ * the oldest record is one that this very thread was writing when a signal came. That is waited for once, not at every record. */
+static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
-    enum { PATIENCE = 200 };
-    uint32_t last = __atomic_load_n(&wire_state(session)->reader, __ATOMIC_ACQUIRE);
-    for (int silent = 0; silent < PATIENCE; silent++) {
-        struct wire_record *record = reserve(session, ring, need);
-        if (record || __atomic_load_n(&wire_state(session)->off, __ATOMIC_ACQUIRE))
+    enum { PATIENCE_NS = 2000000000 };
+    struct wire_state *state = wire_state(session);
+    uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+    uint64_t start_ns = 0, now_ns = 0;
+    while (now_ns - start_ns < PATIENCE_NS) {
+        uint32_t reader = __atomic_load_n(&state->reader, __ATOMIC_ACQUIRE), last = tail;
+        struct wire_record *record = reserve(fire, session, ring, need);
+        if (record || __atomic_load_n(&state->off, __ATOMIC_ACQUIRE))
             return record;
-        port_wake(session);
-        port_wait(session, last);
-        uint32_t now = __atomic_load_n(&wire_state(session)->reader, __ATOMIC_ACQUIRE);
-        if (now != last)
-            silent = 0;
-        last = now;
+        if (__atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == last + 1 || !port_wait(fire, reader))
+            return 0;
+        now_ns = port_ctx(fire, WIRE_CTX_NSECS);
+        tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        if (tail != last || !start_ns)
+            start_ns = now_ns;
     }
+    __atomic_store_n(&ring->stalled, tail + 1, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -76,10 +79,10 @@ void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payloa
     if (!fire->pid)
         fire->pid = (uint32_t)port_ctx(fire, WIRE_CTX_PID);
     struct wire_ring *ring = ring_of(session, fire->tid);
-    uint64_t time = port_time(session);
+    uint64_t time = port_time(fire);
     struct wire_record *record = 0;
     if (need <= session->ring_bytes / 2)
-        record = session->lossless ? reserve_waiting(session, ring, need) : reserve(session, ring, need);
+        record = session->lossless ? reserve_waiting(fire, session, ring, need) : reserve(fire, session, ring, need);
     if (!record) {
         lose(session, ring);
         return;
@@ -87,8 +90,6 @@ void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payloa
     record->type = (uint16_t)type;
     record->clause = (uint16_t)fire->clause;
     record->time = time;
-    record->pid = fire->pid;
-    record->tid = fire->tid;
     record->place = (uint32_t)port_ctx(fire, WIRE_CTX_ROW);
     record->speculation = fire->speculation;
     volatile uint64_t *to = (uint64_t *)(record + 1);

@@ -42,7 +42,7 @@ struct wire_session {
     uint32_t frame_count; /* a power of two */
     uint32_t frame_bytes; /* that a clause may use */
     uint32_t shard_mask;
-    uint32_t lossless;            /* writers wait for room while `reader` moves */
+    uint32_t lossless;            /* writers wait for room while their ring is read */
     uint64_t tsc_base, ns_base;   /* nsecs = ns_base + ((tsc - tsc_base) * tsc_mult >> tsc_shift) */
     uint32_t tsc_mult, tsc_shift; /* tsc_mult 0: the TSC is not to be trusted, ask the kernel; tsc_shift <= 32 */
     uint64_t start_ns;
@@ -55,9 +55,7 @@ struct wire_state {
     uint32_t off;     /* set by the controller: nobody waits, nobody writes */
     uint32_t reader;  /* futex: changes whenever the controller has made room in a ring */
     uint32_t writers; /* how many writers wait at it */
-    uint32_t wake;    /* futex: writers add one when a ring is half full */
     uint32_t speculations;
-    uint32_t unused;
     uint64_t lost[WIRE_LOSSES];
 };
 static inline struct wire_state *wire_state(struct wire_session *session)
@@ -71,10 +69,12 @@ struct wire_ring {
     uint32_t pad0[15];
     uint32_t tail; /* next position to read; the controller */
     uint32_t pad1[15];
-    uint64_t lost; /* records */
-    uint32_t pad2[14];
+    uint64_t lost;    /* records */
+    uint32_t stalled; /* `tail` at which a waiting writer's patience ended, + 1: nobody waits until it moves */
+    uint32_t pad2[13];
 };
 
+/* A record that is RESERVED has its pid and tid. */
 enum wire_record_state { WIRE_RECORD_FREE, WIRE_RECORD_RESERVED = 1, WIRE_RECORD_COMMITTED = 2, WIRE_RECORD_PADDING = 3 };
 
 /* A record at a multiple of 8 in a ring. It never crosses the ring's end: padding takes the rest. What is free is zero. */

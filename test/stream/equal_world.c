@@ -248,20 +248,16 @@ void port_signal(struct wire_fire *fire, int number)
     world->signal_sum = world->signal_sum * 31 + (uint32_t)number;
 }
 
-uint64_t port_time(const struct wire_session *session)
+uint64_t port_time(const struct wire_fire *fire)
 {
-    (void)session;
+    (void)fire;
     return ++world->time;
 }
 
-void port_wait(struct wire_session *session, uint32_t seen)
+bool port_wait(const struct wire_fire *fire, uint32_t seen)
 {
-    (void)session, (void)seen;
-}
-
-void port_wake(struct wire_session *session)
-{
-    wire_state(session)->wake++;
+    (void)fire, (void)seen;
+    return false;
 }
 
 /* JIT code reads these itself. */
