@@ -112,8 +112,23 @@ static void take_error(struct live_run *run, const struct drain_record *record)
     print_error(run, &seen, payload, record->head.pid);
 }
 
+/* Updates of maps that were lost, whatever was said of single ones. */
+static void report_refused(struct live_run *run)
+{
+    for (uint32_t i = 0; i < script_n_maps(run->script->program); i++) {
+        uint64_t refused = drain_map_refused(&run->memory, i);
+        char message[160];
+        if (!refused)
+            continue;
+        snprintf(message, sizeof message, "%.100s: %llu updates were lost for want of room", script_map_at(run->script->program, i)->name,
+                 (unsigned long long)refused);
+        print_run_error(&run->print, &(struct print_event){.name = run->options->name}, message);
+    }
+}
+
 void live_report_errors(struct live_run *run)
 {
+    report_refused(run);
     for (size_t i = 0; i < run->error.n; i++) {
         const struct live_error *error = &run->error.at[i];
         if (error->count < 2)

@@ -6,7 +6,8 @@
  * stack. */
 #include "stream/map.h"
 
-enum { SPINS = 20000 };
+/* Some tens of milliseconds: a writer that lost its processor in those few instructions has it back by then. */
+enum { SPINS = 1 << 21 };
 
 /* ---- 64-bit words, in 32-bit code too ---- */
 
