@@ -1,7 +1,9 @@
 #include "cmd/cmd.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -28,8 +30,20 @@ static bool is_called(const char *argv0, const char *name)
     return argv0 && !strcmp(slash ? slash + 1 : argv0, name);
 }
 
+/* Who starts us without one of these would have the next file we open, a traced process's memory for one, take its place. Using them still
+ * fails, and a command that we start has them closed as it would alone. */
+static void occupy_standard_descriptors(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_PATH | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    occupy_standard_descriptors();
     if (is_called(argv[0], "bpftrace"))
         return cmd_finish(cmd_bpftrace(argc, argv));
     if (argc < 2) {

@@ -27,7 +27,7 @@ int cmd_finish(int code)
 {
     errno = 0;
     if (fflush(stdout) || ferror(stdout))
-        return is_reader_gone() ? code : cmd_fail(err_errno(ERR_SYSTEM, errno, "standard output"));
+        return is_reader_gone() ? code : cmd_fail(err_errno(ERR_SYSTEM, errno ? errno : EIO, "standard output"));
     return code;
 }
 

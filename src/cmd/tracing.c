@@ -218,8 +218,12 @@ struct err *tracing_run(struct tracing *tracing, int *code)
     if (!tracing->live.out)
         return err_errno(ERR_FILE, errno, "%s: open", tracing->out_path);
     struct err *error = tracing->lists ? list(tracing, code) : run_script(tracing, code);
-    if (tracing->out_path && fclose(tracing->live.out) && !error)
-        error = err_errno(ERR_FILE, errno, "%s: write", tracing->out_path);
+    if (!tracing->out_path)
+        return error;
+    bool failed = ferror(tracing->live.out);
+    errno = 0;
+    if ((fclose(tracing->live.out) || failed) && !error)
+        error = err_errno(ERR_FILE, errno ? errno : EIO, "%s: write", tracing->out_path);
     return error;
 }
 

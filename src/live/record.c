@@ -71,9 +71,10 @@ static const char *error_text(const struct wire_error_payload *payload, char *te
     return text;
 }
 
-static void print_error(struct live_run *run, const struct live_error *error, const struct wire_error_payload *payload, uint32_t pid)
+static void print_error(struct live_run *run, const struct live_error *error, const char *what)
 {
     const struct wire_stream *stream = run->script->built.stream;
+    const struct wire_error_payload *payload = &error->payload;
     enum wire_model model = payload->model == WIRE_ILP32 ? WIRE_ILP32 : WIRE_LP64;
     uint32_t count;
     const struct wire_insn *code = stream_code(stream, error->clause, model, &count);
@@ -91,7 +92,7 @@ static void print_error(struct live_run *run, const struct live_error *error, co
         snprintf(text, sizeof text, "%.*s has no room for another key (max_map_keys %u)",
                  (int)(map->name_bytes < 60 ? map->name_bytes : 60), stream_data(stream) + map->name_offset, map->capacity);
     }
-    snprintf(message, sizeof message, "%s (process %u)", text, pid);
+    snprintf(message, sizeof message, "%s%s", text, what);
     print_run_error(&run->print, &where, message);
 }
 
@@ -99,7 +100,7 @@ static void take_error(struct live_run *run, const struct drain_record *record)
 {
     enum { PLACES_MOST = 1000 };
     const struct wire_error_payload *payload = record->payload;
-    struct live_error seen = {record->head.clause, (uint16_t)payload->error, payload->insn, 1};
+    struct live_error seen = {record->head.clause, (uint16_t)payload->error, payload->insn, 1, *payload};
     for (size_t i = 0; i < run->error.n; i++) {
         struct live_error *error = &run->error.at[i];
         if (error->clause == seen.clause && error->error == seen.error && error->insn == seen.insn) {
@@ -109,7 +110,9 @@ static void take_error(struct live_run *run, const struct drain_record *record)
     }
     if (run->error.n < PLACES_MOST)
         VEC_PUSH(&run->error, seen);
-    print_error(run, &seen, payload, record->head.pid);
+    char process[32];
+    snprintf(process, sizeof process, " (process %u)", record->head.pid);
+    print_error(run, &seen, process);
 }
 
 /* Updates of maps that were lost, whatever was said of single ones. */
@@ -133,12 +136,9 @@ void live_report_errors(struct live_run *run)
         const struct live_error *error = &run->error.at[i];
         if (error->count < 2)
             continue;
-        char message[96];
-        struct wire_error_payload payload = {.error = error->error};
-        char text[128];
-        snprintf(message, sizeof message, "%.60s: %llu times in all", error_text(&payload, text, sizeof text),
-                 (unsigned long long)error->count);
-        print_run_error(&run->print, &(struct print_event){.name = run->options->name}, message);
+        char times[48];
+        snprintf(times, sizeof times, ": %llu times in all", (unsigned long long)error->count);
+        print_error(run, error, times);
     }
 }
 

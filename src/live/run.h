@@ -32,6 +32,7 @@ struct live_error {
     uint16_t error;
     uint32_t insn;
     uint64_t count;
+    struct wire_error_payload payload; /* of the first */
 };
 
 struct live_run {
