@@ -50,10 +50,12 @@ struct live_run {
     VEC(struct live_error) error;
     VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
     uint64_t next_look_ns;
-    uint64_t places; /* that the script's trace points mean in files */
-    uint64_t lost;   /* records and samples, as far as they were reported */
-    bool is_over;    /* exit() was called, or a signal came */
-    int exit_code;   /* of exit() */
+    uint64_t next_collection_ns;  /* that stops processes */
+    uint64_t collecting_since_ns; /* the one that does not */
+    uint64_t places;              /* that the script's trace points mean in files */
+    uint64_t lost;                /* records and samples, as far as they were reported */
+    bool is_over;                 /* exit() was called, or a signal came */
+    int exit_code;                /* of exit() */
     bool has_exit_code;
     int stop_signal;
 };
@@ -77,6 +79,9 @@ void live_take_record(void *context, const struct drain_record *record);
 /* Losses and refusals since the last time. */
 void live_report_losses(struct live_run *run);
 void live_report_errors(struct live_run *run);
+
+/* collect.c: makes room in maps that deleted keys fill. True: it is to be called again soon. */
+bool live_collect(struct live_run *run);
 
 /* discover.c: processes that map a file of the script. */
 struct err *live_look_for_processes(struct live_run *run);

@@ -62,11 +62,11 @@ struct load_process {
     VEC(uint64_t) far_island;          /* addresses in use */
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
-    VEC(uint32_t) free_sites;                  /* journal slots */
-    uint64_t index_used;                       /* cells of the index */
-    VEC(uint64_t) followed;                    /* handlers and restorers that were given a probe, or could not be */
+    VEC(uint32_t) free_sites;                      /* journal slots */
+    uint64_t index_used;                           /* cells of the index */
+    VEC(uint64_t) followed;                        /* handlers and restorers that were given a probe, or could not be */
     uint64_t agent_clause_va, agent_clause_end_va; /* code of the agent that clauses call */
-    uint64_t agent_show_va, agent_show_end_va; /* code of the agent that must not find windows gone between two instructions */
+    uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
     uint64_t session_va, process_va;          /* of a program: struct wire_session and struct wire_process in the process; else 0 */
