@@ -15,7 +15,7 @@ static uint32_t nodes_used(const struct drain_session *session, const struct wir
 {
     const struct wire_map_state *state = (const void *)((char *)session->memory + map->state_offset);
     uint32_t used = map->type.key_bytes ? __atomic_load_n(&state->used, __ATOMIC_ACQUIRE) : 1;
-    return used < map->type.capacity ? used : map->type.capacity;
+    return used < map->nodes ? used : map->nodes;
 }
 
 static const uint64_t *shard_of(const struct wire_node *node, const struct wire_map *map, uint32_t shard)

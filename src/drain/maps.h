@@ -24,4 +24,15 @@ void drain_map_zero(struct drain_session *session, uint32_t map);
 /* Insertions that found no room so far. */
 uint64_t drain_map_refused(const struct drain_session *session, uint32_t map);
 
+/* Garbage (collect.c): nodes of keys that were deleted, when they are many. Takes them out of their chains, of maps that are guarded by now
+ * or of the others; not while earlier ones of that kind wait. False: there are none to free. */
+bool drain_maps_retire(struct drain_session *session, bool guarded);
+/* Whether every writer that may have found one of those that wait has left the code of guarded maps. To be called again until it has. */
+bool drain_maps_left(struct drain_session *session);
+/* Those that wait may be used again. Of maps that are not guarded: to be called when every thread that can write has been seen outside the
+ * code that works on maps since drain_maps_retire(). */
+void drain_maps_free(struct drain_session *session, bool guarded);
+/* A writer that came in will never leave (it was killed): from now on no map is taken for guarded. */
+void drain_maps_unguard(struct drain_session *session);
+
 #endif

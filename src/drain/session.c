@@ -97,7 +97,16 @@ static uint32_t power_from(uint32_t least)
     return power;
 }
 
-static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, uint32_t processors, uint64_t state_offset, uint64_t *end)
+/* For keys that were deleted, until they are collected; memory that is not used takes no room but addresses. */
+static uint32_t spare_nodes(uint32_t node_bytes, uint32_t map_count)
+{
+    enum { FEWEST = 64, MOST = 1 << 18, BYTES = 64 << 20, BYTES_OF_ONE = 16 << 20 };
+    uint32_t share = BYTES / map_count, count = (share < BYTES_OF_ONE ? share : BYTES_OF_ONE) / node_bytes;
+    return count < FEWEST ? FEWEST : count > MOST ? MOST : count;
+}
+
+static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, uint32_t processors, uint32_t map_count,
+                        uint64_t state_offset, uint64_t *end)
 {
     enum { LINE = 64, SHARDS_MOST = 64, KEYED_SHARDS_MOST = 4, SMALL = 16 };
     bool aggregates = type->kind != WIRE_MAP_INT && type->kind != WIRE_MAP_VALUE && type->kind != WIRE_MAP_TSERIES, keyed = type->key_bytes;
@@ -107,12 +116,13 @@ static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, 
     map->value_stride = keyed ? type->value_bytes : (uint32_t)round_up(type->value_bytes, LINE);
     map->node_bytes = (uint32_t)(sizeof(struct wire_node) + type->key_bytes + (uint64_t)map->shards * map->value_stride);
     map->type.capacity = keyed ? type->capacity : 1;
-    map->bucket_mask = power_from(map->type.capacity) - 1;
+    map->nodes = keyed ? map->type.capacity + spare_nodes(map->node_bytes, map_count) : 1;
+    map->bucket_mask = power_from(map->nodes) - 1;
     *end = round_up(*end, LINE);
     map->buckets_offset = *end;
     *end = round_up(*end + (keyed ? (map->bucket_mask + 1ull) * sizeof(uint32_t) : 0), LINE);
     map->nodes_offset = *end;
-    *end += (uint64_t)map->type.capacity * map->node_bytes;
+    *end += (uint64_t)map->nodes * map->node_bytes;
 }
 
 static uint32_t largest_frame(const struct wire_stream *stream)
@@ -151,12 +161,15 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     layout->ring_stride = round_up(sizeof(struct wire_ring) + layout->ring_bytes, PAGE);
     layout->rings_offset = end;
     end += layout->ring_count * layout->ring_stride;
+    layout->guards_offset = end;
+    end += WIRE_GUARDS * sizeof(struct wire_guard);
     layout->frame_stride = round_up(sizeof(struct wire_frame) + layout->frame_bytes, 64);
     layout->frames_offset = end;
     end = round_up(end + layout->frame_count * layout->frame_stride, PAGE);
     session->map = memory_zero(layout->map_count, sizeof *session->map);
+    session->guarded = memory_zero(layout->map_count, sizeof *session->guarded);
     for (uint32_t i = 0; i < layout->map_count; i++)
-        lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, map_states + i * 64, &end);
+        lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, layout->map_count, map_states + i * 64, &end);
     layout->bytes = round_up(end, PAGE);
 }
 
@@ -196,6 +209,9 @@ void drain_session_destroy(struct drain_session *session)
     if (session->fd >= 0)
         close(session->fd);
     free(session->map);
+    free(session->guarded);
+    VEC_FREE(&session->retired[0]);
+    VEC_FREE(&session->retired[1]);
     *session = (struct drain_session){.fd = -1};
 }
 

@@ -9,12 +9,23 @@
 
 #include <stdbool.h>
 
+/* A node that was taken out of its chain and waits until no writer can have it. */
+struct drain_retired {
+    uint32_t map, number; /* from 0 */
+};
+typedef VEC(struct drain_retired) drain_retired_list;
+
 struct drain_session {
     struct wire_session *memory;
     size_t bytes;
     int fd;                     /* the memfd */
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
+    /* collect.c */
+    bool *guarded;                 /* by map: every writer counts itself in and out */
+    bool guards_broken;            /* one did not count itself out */
+    drain_retired_list retired[2]; /* of maps that are not guarded, and of those that are */
+    bool guard_flipped;            /* while nodes of guarded maps wait: the side has changed */
 };
 
 /* A first reading of both clocks; the longer before drain_session_create(), the better the clock of the session. */

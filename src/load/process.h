@@ -80,6 +80,19 @@ struct target *load_process_next_executed(struct load_process *process);
 /* Children that it forked and that are known because it is kept. */
 size_t load_process_child_count(const struct load_process *process);
 struct target *load_process_child(struct load_process *process, size_t index);
+/* Threads that have not been seen outside of what clauses call since the first call with an empty list; filled in by
+ * load_process_quiesce(). */
+struct load_pending_thread {
+    pid_t pid, tid;
+};
+struct load_pending {
+    bool is_listed; /* every process was looked at once */
+    target_pids process;
+    VEC(struct load_pending_thread) thread;
+};
+void load_pending_deinit(struct load_pending *pending);
+/* Looks at the process and the children that it forked, stopping each for a moment. True: there is none left. */
+bool load_process_quiesce(struct load_process *process, struct load_pending *pending);
 /* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */
 bool load_process_handle_stop(struct load_process *process, pid_t tid, int status);
 

@@ -46,6 +46,8 @@ struct member {
     pthread_t watcher;
     bool watched, stop_watching, is_command;
     bool is_over; /* its process has become another member's */
+    struct load_pending pending;
+    bool is_quiet; /* nothing is pending */
 };
 
 struct load_session {
@@ -406,6 +408,7 @@ static struct err *detach_member(struct member *member)
     VEC_FREE(&member->counter);
     VEC_FREE(&member->row_module);
     VEC_FREE(&member->row_counter);
+    load_pending_deinit(&member->pending);
     free(member);
     return error;
 }
@@ -643,6 +646,25 @@ struct err *load_session_handle(struct load_session *session)
             err_free(error);
     }
     return first;
+}
+
+void load_session_unquiesce(struct load_session *session)
+{
+    for (size_t i = 0; i < session->member.n; i++) {
+        load_pending_deinit(&session->member.at[i]->pending);
+        session->member.at[i]->is_quiet = false;
+    }
+}
+
+void load_session_quiesce(struct load_session *session, bool *done)
+{
+    *done = true;
+    for (size_t i = 0; i < session->member.n; i++) {
+        struct member *member = session->member.at[i];
+        if (!member->is_quiet)
+            member->is_quiet = load_process_quiesce(member->process, &member->pending);
+        *done &= member->is_quiet;
+    }
 }
 
 size_t load_session_live(const struct load_session *session)

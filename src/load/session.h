@@ -51,6 +51,12 @@ struct err *load_session_detach(struct load_session *session);
  * called when a process ends. */
 int load_session_event_fd(const struct load_session *session);
 struct err *load_session_handle(struct load_session *session);
+/* Stops each process for a moment, to see which of its threads are in code that clauses call, and so may use what they found in a map.
+ * *done: every thread of every process, and of the children that they forked, has been outside of it since load_session_unquiesce(). Else
+ * it is to be called again, after the threads had some time. */
+void load_session_quiesce(struct load_session *session, bool *done);
+/* Begins anew: from now on. */
+void load_session_unquiesce(struct load_session *session);
 /* Processes that still run, and for each a descriptor that becomes readable when it ends. */
 size_t load_session_live(const struct load_session *session);
 int load_session_process_fd(const struct load_session *session, size_t index);

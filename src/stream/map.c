@@ -1,5 +1,7 @@
 /* Maps. A node, once in its chain, stays there with its key until the controller takes it out, so a writer that found it may use it.
- * Deleting marks it dead; using the key again brings it back to life.
+ * Deleting marks it dead; using the key again brings it back to life, or, if the controller has retired it meanwhile, takes another node.
+ * What was taken out is used again only when no writer can have found it before (drain/collect.c). Where keys come and go for good, writers
+ * count themselves in and out, so that the controller can see that.
  *
  * A node that comes to life is RISING for a few instructions, in which one writer gives it its first value. Another that meets it waits a
  * little, and then counts what it wanted to do as refused rather than waiting for a writer that may be stopped, or below it on its own
@@ -115,6 +117,30 @@ static void zero_words(void *to, uint32_t bytes)
         x[i] = 0;
 }
 
+/* ---- guards ---- */
+
+/* Which guard: threads have stacks of their own. */
+static uint32_t *enter(struct wire_session *session, const struct wire_map *map)
+{
+    char here;
+    if (!map->type.key_bytes || !__atomic_load_n(&state_of(session, map)->guarded, __ATOMIC_RELAXED))
+        return 0;
+    struct wire_guard *guard = (struct wire_guard *)((char *)session + session->guards_offset);
+    uint32_t number = ((uint32_t)((uintptr_t)&here >> 14) * 0x9e3779b1u >> 16) & (WIRE_GUARDS - 1);
+    uint32_t *count = &guard[number].count[__atomic_load_n(&wire_state(session)->guard_side, __ATOMIC_RELAXED) & 1];
+    __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
+    return count;
+}
+
+static void leave(uint32_t **count)
+{
+    if (*count)
+        __atomic_sub_fetch(*count, 1, __ATOMIC_RELEASE);
+}
+
+/* From here to the end of the block, what is found in the map stays there. */
+#define GUARD(session, map) uint32_t *guard __attribute__((cleanup(leave), unused)) = enter(session, map)
+
 /* ---- finding ---- */
 
 /* The node of the key in the chain from `first` up to but not including `last`, whatever its state unless it is going away. The length of
@@ -123,7 +149,7 @@ static struct wire_node *find_in_chain(struct wire_session *session, const struc
                                        uint32_t hash, const void *key)
 {
     uint32_t steps = 0;
-    for (uint32_t number = first; number && number != last && number <= map->type.capacity && steps <= map->type.capacity; steps++) {
+    for (uint32_t number = first; number && number != last && number <= map->nodes && steps <= map->nodes; steps++) {
         struct wire_node *node = node_at(session, map, number - 1);
         if (node->hash == hash && same_key(key_of(node), key, map->type.key_bytes) &&
             __atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != WIRE_NODE_RETIRED)
@@ -151,21 +177,23 @@ static struct wire_node *find(struct wire_session *session, struct wire_map *map
 static uint32_t take_node(struct wire_session *session, const struct wire_map *map)
 {
     struct wire_map_state *state = state_of(session, map);
-    for (uint64_t free = load64(&state->free); (uint32_t)free && (uint32_t)free <= map->type.capacity; free = load64(&state->free)) {
+    for (uint64_t free = load64(&state->free); (uint32_t)free && (uint32_t)free <= map->nodes; free = load64(&state->free)) {
         uint64_t rest = ((free >> 32) + 1) << 32 | __atomic_load_n(&node_at(session, map, (uint32_t)free - 1)->next_free, __ATOMIC_RELAXED);
         if (swap64(&state->free, free, rest))
             return (uint32_t)free;
     }
-    for (uint32_t used = __atomic_load_n(&state->used, __ATOMIC_RELAXED); used < map->type.capacity;)
+    /* The spare ones are for the dead, if there ever were any. */
+    uint32_t most = __atomic_load_n(&state->deleted, __ATOMIC_RELAXED) ? map->nodes : map->type.capacity;
+    for (uint32_t used = __atomic_load_n(&state->used, __ATOMIC_RELAXED); used < most;)
         if (__atomic_compare_exchange_n(&state->used, &used, used + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return used + 1;
     return 0;
 }
 
-static void give_node(struct wire_session *session, const struct wire_map *map, uint32_t number)
+void stream_map_give(struct wire_session *session, const struct wire_map *layout, uint32_t number)
 {
-    struct wire_map_state *state = state_of(session, map);
-    struct wire_node *node = node_at(session, map, number - 1);
+    struct wire_map_state *state = state_of(session, layout);
+    struct wire_node *node = node_at(session, layout, number - 1);
     for (uint64_t free = load64(&state->free);;) {
         __atomic_store_n(&node->next_free, (uint32_t)free, __ATOMIC_RELAXED);
         if (swap64(&state->free, free, ((free >> 32) + 1) << 32 | number))
@@ -180,31 +208,45 @@ static void refuse(struct wire_session *session, const struct wire_map *map)
     add64(&wire_state(session)->lost[WIRE_LOSS_MAP], 1);
 }
 
-/* Makes a node whose key is in the map one that has a value. *fresh: it had none, is RISING, and the caller must give it one and then call
- * risen(). */
-static bool raise_node(const struct wire_map *map, struct wire_node *node, bool *fresh)
+/* RAISED: it had no value, is RISING, and the caller must give it one and then call risen(). GONE: the controller takes it out. */
+enum raised { IS_LIVE, RAISED, GONE, NOT_NOW };
+
+/* Makes a node whose key is in the map one that has a value. */
+static enum raised raise_node(const struct wire_map *map, struct wire_node *node)
 {
-    *fresh = false;
     for (int spin = 0; spin < SPINS; spin++) {
         uint32_t state = __atomic_load_n(&node->state, __ATOMIC_ACQUIRE);
         if (state == WIRE_NODE_LIVE)
-            return true;
+            return IS_LIVE;
         if (state == WIRE_NODE_RETIRED)
-            return false;
+            return GONE;
         if (state != WIRE_NODE_RISING &&
             __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            *fresh = true;
             zero_words(value_of(node, map, 0), map->value_stride * map->shards);
-            return true;
+            return RAISED;
         }
         __builtin_ia32_pause();
     }
-    return false;
+    return NOT_NOW;
 }
 
 static void risen(struct wire_node *node)
 {
     __atomic_store_n(&node->state, WIRE_NODE_LIVE, __ATOMIC_RELEASE);
+}
+
+/* A node with the key, RISING and with values of zero, in no chain yet. 0: there is none. */
+static uint32_t make_node(struct wire_session *session, const struct wire_map *map, uint32_t hash, const void *key)
+{
+    uint32_t number = take_node(session, map);
+    if (!number)
+        return 0;
+    struct wire_node *node = node_at(session, map, number - 1);
+    copy_words(key_of(node), key, map->type.key_bytes);
+    zero_words(value_of(node, map, 0), map->value_stride * map->shards);
+    node->hash = hash;
+    __atomic_store_n(&node->state, WIRE_NODE_RISING, __ATOMIC_RELAXED);
+    return number;
 }
 
 /* The node of the key, RISING and with values of zero when it is *fresh. 0: no room, which has been counted. */
@@ -218,26 +260,22 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
         uint32_t first = bucket ? __atomic_load_n(bucket, __ATOMIC_ACQUIRE) : 0;
         node = bucket ? find_in_chain(session, map, first, seen, hash, key) : node_at(session, map, 0);
         if (node) {
-            if (number)
-                give_node(session, map, number);
-            if (raise_node(map, node, fresh))
+            if (number) {
+                stream_map_give(session, map, number);
+                number = 0;
+            }
+            enum raised raised = raise_node(map, node);
+            *fresh = raised == RAISED;
+            if (raised == IS_LIVE || raised == RAISED)
                 return node;
-            refuse(session, map);
-            return 0;
+            if (raised == NOT_NOW)
+                break;
+            seen = 0;
+            continue;
         }
         seen = first;
-        if (!number) {
-            number = take_node(session, map);
-            if (!number) {
-                refuse(session, map);
-                return 0;
-            }
-            node = node_at(session, map, number - 1);
-            copy_words(key_of(node), key, map->type.key_bytes);
-            zero_words(value_of(node, map, 0), map->value_stride * map->shards);
-            node->hash = hash;
-            __atomic_store_n(&node->state, WIRE_NODE_RISING, __ATOMIC_RELAXED);
-        }
+        if (!number && !(number = make_node(session, map, hash, key)))
+            break;
         node = node_at(session, map, number - 1);
         __atomic_store_n(&node->next, first, __ATOMIC_RELAXED);
         if (__atomic_compare_exchange_n(bucket, &first, number, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
@@ -245,6 +283,8 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
             return node;
         }
     }
+    refuse(session, map);
+    return 0;
 }
 
 /* ---- integers and values ---- */
@@ -252,6 +292,7 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
 int64_t stream_map_get(struct wire_session *session, uint32_t map, const void *key)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     struct wire_node *node = find(session, m, key);
     return node ? (int64_t)load64(value_of(node, m, 0)) : 0;
 }
@@ -259,6 +300,7 @@ int64_t stream_map_get(struct wire_session *session, uint32_t map, const void *k
 bool stream_map_set(struct wire_session *session, uint32_t map, const void *key, int64_t value)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     bool fresh;
     struct wire_node *node = find_or_add(session, m, key, &fresh);
     if (!node)
@@ -272,6 +314,7 @@ bool stream_map_set(struct wire_session *session, uint32_t map, const void *key,
 bool stream_map_add(struct wire_session *session, uint32_t map, const void *key, int64_t value, int64_t *sum)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     bool fresh;
     struct wire_node *node = find_or_add(session, m, key, &fresh);
     *sum = 0;
@@ -286,6 +329,7 @@ bool stream_map_add(struct wire_session *session, uint32_t map, const void *key,
 bool stream_map_get_value(struct wire_session *session, uint32_t map, const void *key, void *value)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     struct wire_node *node = find(session, m, key);
     if (node)
         copy_words(value, value_of(node, m, 0), m->type.value_bytes);
@@ -297,6 +341,7 @@ bool stream_map_get_value(struct wire_session *session, uint32_t map, const void
 bool stream_map_set_value(struct wire_session *session, uint32_t map, const void *key, const void *value)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     bool fresh;
     struct wire_node *node = find_or_add(session, m, key, &fresh);
     if (!node)
@@ -310,14 +355,21 @@ bool stream_map_set_value(struct wire_session *session, uint32_t map, const void
 bool stream_map_delete(struct wire_session *session, uint32_t map, const void *key)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     struct wire_node *node = find(session, m, key);
-    uint32_t live = WIRE_NODE_LIVE;
-    return node && __atomic_compare_exchange_n(&node->state, &live, WIRE_NODE_DEAD, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    uint32_t live = WIRE_NODE_LIVE, *deleted = &state_of(session, m)->deleted;
+    if (!node || !__atomic_compare_exchange_n(&node->state, &live, WIRE_NODE_DEAD, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    if (!__atomic_load_n(deleted, __ATOMIC_RELAXED))
+        __atomic_store_n(deleted, 1, __ATOMIC_RELAXED);
+    return true;
 }
 
 bool stream_map_has(struct wire_session *session, uint32_t map, const void *key)
 {
-    return find(session, stream_map(session, map), key);
+    struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
+    return find(session, m, key);
 }
 
 /* Keeping count would cost every insertion and every deletion more than looking costs those who ask. */
@@ -325,7 +377,7 @@ uint32_t stream_map_length(struct wire_session *session, uint32_t map)
 {
     struct wire_map *m = stream_map(session, map);
     uint32_t used = m->type.key_bytes ? __atomic_load_n(&state_of(session, m)->used, __ATOMIC_ACQUIRE) : 1, length = 0;
-    for (uint32_t i = 0; i < used && i < m->type.capacity; i++)
+    for (uint32_t i = 0; i < used && i < m->nodes; i++)
         length += __atomic_load_n(&node_at(session, m, i)->state, __ATOMIC_RELAXED) == WIRE_NODE_LIVE;
     return length;
 }
@@ -333,8 +385,9 @@ uint32_t stream_map_length(struct wire_session *session, uint32_t map)
 bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     uint32_t used = m->type.key_bytes ? __atomic_load_n(&state_of(session, m)->used, __ATOMIC_ACQUIRE) : 1;
-    while (*iterator < used && *iterator < m->type.capacity) {
+    while (*iterator < used && *iterator < m->nodes) {
         struct wire_node *node = node_at(session, m, (uint32_t)(*iterator)++);
         if (__atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != WIRE_NODE_LIVE)
             continue;
@@ -418,6 +471,7 @@ uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value)
 bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint32_t shard)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     bool fresh;
     struct wire_node *node = find_or_add(session, m, key, &fresh);
     if (!node)
@@ -481,6 +535,7 @@ static bool turn_slot(struct wire_slot *slot, uint64_t wanted)
 bool stream_map_add_point(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint64_t now_ns)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     bool fresh;
     struct wire_node *node = find_or_add(session, m, key, &fresh);
     if (!node)
@@ -524,6 +579,7 @@ int64_t stream_slot_value(const struct wire_map_type *type, const struct wire_sl
 int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void *key, uint32_t reduce)
 {
     struct wire_map *m = stream_map(session, map);
+    GUARD(session, m);
     struct wire_node *node = find(session, m, key);
     if (!node)
         return 0;

@@ -28,6 +28,9 @@ int64_t stream_map_reduce(struct wire_session *session, uint32_t map, const void
 /* The next key after *iterator (0 at first) into `key`. False at the end. */
 bool stream_map_next(struct wire_session *session, uint32_t map, uint64_t *iterator, void *key);
 
+/* A node in no chain, by its number + 1, may be used again. `layout` is the map's. */
+void stream_map_give(struct wire_session *session, const struct wire_map *layout, uint32_t number);
+
 /* Which slot of a histogram counts the value. */
 uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value);
 

@@ -7,6 +7,7 @@
  *                   -- up to here constant: the controller goes by a copy of its own, so that no process can mislead it --
  *   state_offset    struct wire_state, then a struct wire_map_state for each map
  *   rings_offset    struct wire_ring[ring_count], each followed by its data: ring_stride bytes apart
+ *   guards_offset   struct wire_guard[WIRE_GUARDS]
  *   frames_offset   struct wire_frame[frame_count], each followed by its bytes: frame_stride apart
  *   ...             buckets, nodes and values of the maps
  *
@@ -35,6 +36,7 @@ struct wire_session {
     uint64_t state_offset;
     uint64_t data_offset;
     uint64_t frames_offset, frame_stride;
+    uint64_t guards_offset;
     uint32_t ring_count; /* a power of two */
     uint32_t ring_bytes; /* of data, a power of two */
     uint32_t map_count;
@@ -56,6 +58,8 @@ struct wire_state {
     uint32_t reader;  /* futex: changes whenever the controller has made room in a ring */
     uint32_t writers; /* how many writers wait at it */
     uint32_t speculations;
+    uint32_t guard_side; /* set by the controller: which count of a guard is used now, 0 or 1 */
+    uint32_t unused;
     uint64_t lost[WIRE_LOSSES];
 };
 static inline struct wire_state *wire_state(struct wire_session *session)
@@ -99,13 +103,16 @@ struct wire_error_payload {
 };
 
 /* A map. A key's node is found through its bucket: `bucket` holds the number of the first node + 1, each node the number of the next + 1.
- * Nodes are added at the head of a chain; only the controller takes them out, and only those that are dead. */
+ * Nodes are added at the head of a chain; only the controller takes them out, and only those that are dead (drain/collect.c). There are
+ * more nodes than type.capacity, for maps from which keys are deleted: dead ones have a place until then. */
 struct wire_map {
     struct wire_map_type type;
     uint32_t shards;       /* values of a node, a power of two */
     uint32_t value_stride; /* bytes from one to the next */
     uint32_t bucket_mask;
     uint32_t node_bytes; /* struct wire_node + key + shards values */
+    uint32_t nodes;      /* at least type.capacity */
+    uint32_t unused;
     uint64_t buckets_offset, nodes_offset, state_offset;
 };
 
@@ -113,6 +120,8 @@ struct wire_map_state {
     uint64_t free;    /* list of nodes to use again: count of changes << 32 | number + 1 */
     uint64_t refused; /* insertions for which there was no room */
     uint32_t used;    /* nodes handed out from the front */
+    uint32_t deleted; /* some key was, some time */
+    uint32_t guarded; /* set by the controller once there are many: writers are to count themselves in and out */
     uint32_t unused;
 };
 
@@ -125,6 +134,13 @@ struct wire_node {
     uint32_t hash;
     uint32_t next_free;
     /* key, then values */
+};
+
+/* Writers that are in the code of a guarded map now; each uses any of the guards. Its own cache line. */
+enum { WIRE_GUARDS = 32 };
+struct wire_guard {
+    uint32_t count[2]; /* by the side that was used when they came */
+    uint32_t pad[14];
 };
 
 struct wire_frame {
@@ -184,8 +200,8 @@ _Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 1
 _Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, machine) == 96 && offsetof(struct wire_fire, reg) == 240,
                "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
-_Static_assert(sizeof(struct wire_map) == 96 && sizeof(struct wire_map_state) == 24 && sizeof(struct wire_place) == 16 &&
-                   sizeof(struct wire_process) == 5744,
+_Static_assert(sizeof(struct wire_guard) == 64 && sizeof(struct wire_map) == 104 && sizeof(struct wire_map_state) == 32 &&
+                   sizeof(struct wire_place) == 16 && sizeof(struct wire_process) == 5744,
                "layout");
 
 #endif

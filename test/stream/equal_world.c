@@ -139,6 +139,7 @@ static bool lay_out(struct wire_session *session, const struct wire_stream *stre
         map->value_stride = keyed ? map->type.value_bytes : (map->type.value_bytes + 63) & ~63u;
         map->node_bytes = (uint32_t)sizeof(struct wire_node) + map->type.key_bytes + map->shards * map->value_stride;
         map->bucket_mask = 3;
+        map->nodes = map->type.capacity;
         map->state_offset = states + i * (uint32_t)sizeof(struct wire_map_state);
         map->buckets_offset = at;
         at += 4 * 4;
