@@ -184,7 +184,8 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done)
 
 struct err *load_revert(struct target *target, uint64_t shared_va)
 {
-    enum { ATTEMPTS = 400, PATIENT_ATTEMPTS = 100, WAIT_NS = 5000000 };
+    enum { ATTEMPTS = 400, PATIENT_ATTEMPTS = 100, PATIENT_NS = 1000000000, WAIT_NS = 5000000 };
+    uint64_t start_ns = load_now_ns();
     struct revert revert = {.target = target};
     struct err *error = read_journal(&revert, shared_va);
     revert.shared.shared_va = shared_va;
@@ -196,7 +197,7 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
         error = target_write(target, shared_va + offsetof(struct wire_shared, agent_off), &on, sizeof on);
     }
     for (int attempt = 0; !error && !done; attempt++) {
-        error = try_revert(&revert, attempt < PATIENT_ATTEMPTS, &done);
+        error = try_revert(&revert, attempt < PATIENT_ATTEMPTS && load_now_ns() - start_ns < PATIENT_NS, &done);
         if (revert.restored || error) /* until then there are traps to be dealt with */
             target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
