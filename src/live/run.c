@@ -317,9 +317,9 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);
         run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
         error = live_samplers_create(&run);
+        number_names(&run);
         if (!error)
-            number_names(&run);
-        error = run_session(&run);
+            error = run_session(&run);
         *code = exit_code(&run);
     }
     deinit(&run);
