@@ -182,7 +182,8 @@ static uint64_t count_probes(const struct live_run *run)
     uint64_t probes = 0, session = 0;
     for (size_t i = 0; i < run->script->point.n; i++) {
         enum script_point_kind kind = run->script->point.at[i].point->kind;
-        probes += kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_SIGNAL;
+        probes += kind == SCRIPT_P_BEGIN || kind == SCRIPT_P_END || kind == SCRIPT_P_INTERVAL || kind == SCRIPT_P_PROFILE ||
+                  kind == SCRIPT_P_SIGNAL;
     }
     for (size_t i = 0; i < run->script->spec.n; i++)
         session += load_session_matches(run->session, i);
