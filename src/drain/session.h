@@ -15,6 +15,7 @@ struct drain_session {
     int fd;                     /* the memfd */
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
+    bool has_strangers;         /* set by the caller: ids in records may be of another pid namespace */
 };
 
 /* A first reading of both clocks; the longer before drain_session_create(), the better the clock of the session. */

@@ -34,6 +34,8 @@ struct err *load_session_destroy(struct load_session *session);
 
 /* From now on, what the processes execute and what their children execute is traced too, from its first instruction. */
 void load_session_follow(struct load_session *session);
+/* Whether a process that is or was traced lives in another pid namespace. */
+bool load_session_has_strangers(const struct load_session *session);
 /* Adds a running process, or a command that is started with the probes of its program and its loader in place; libraries get theirs as they
  * are loaded. On failure the process is as it was. */
 struct err *load_session_attach(struct load_session *session, pid_t pid);
