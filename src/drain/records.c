@@ -44,9 +44,9 @@ static void release(struct reader *reader, uint32_t bytes)
     __atomic_store_n(&reader->ring->tail, reader->tail, __ATOMIC_RELEASE);
 }
 
-static bool thread_is_gone(const struct wire_record *record)
+static bool thread_is_gone(const struct drain_session *session, const struct wire_record *record)
 {
-    return syscall(SYS_tgkill, record->pid, record->tid, 0) < 0 && errno == ESRCH;
+    return !session->has_strangers && syscall(SYS_tgkill, record->pid, record->tid, 0) < 0 && errno == ESRCH;
 }
 
 /* Whether the bytes at the tail are a record whose size can be believed. */
@@ -78,7 +78,7 @@ static void advance(struct drain_session *session, struct reader *reader, bool o
         case WIRE_RECORD_RESERVED:
             if (!sane(reader, state, sizeof *record))
                 break;
-            if (!over && !thread_is_gone(record))
+            if (!over && !thread_is_gone(session, record))
                 return;
             if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) != state)
                 continue; /* it was committed before its thread went */

@@ -21,6 +21,7 @@ struct drain_session {
     int fd;                     /* the memfd */
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
+    bool has_strangers;         /* set by the caller: ids in records may be of another pid namespace */
     /* collect.c */
     bool *guarded;                 /* by map: every writer counts itself in and out */
     bool guards_broken;            /* one did not count itself out */

@@ -162,6 +162,7 @@ static struct err *loop(struct live_run *run, int signal_fd)
 {
     bool ends_with_processes = run->options->n_pids || run->options->command;
     for (;;) {
+        run->memory.has_strangers = load_session_has_strangers(run->session);
         size_t taken = live_run_samples(run);
         taken += drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);

@@ -72,7 +72,7 @@ struct load_session {
     int status;
     pid_t command_pid;
     uint64_t pause_ns;
-    bool follow;
+    bool follow, has_strangers;
 };
 
 /* ---- rows ---- */
@@ -432,6 +432,7 @@ static struct err *add_member(struct load_session *session, struct target *targe
         session->pause_ns = load_process_pause_ns(process);
     if (session->follow)
         load_process_follow(process);
+    session->has_strangers |= target_is_stranger(target);
     struct member *member = memory_zero(1, sizeof *member);
     member->session = session;
     member->process = process;
@@ -456,6 +457,11 @@ static struct err *add_member(struct load_session *session, struct target *targe
 void load_session_follow(struct load_session *session)
 {
     session->follow = true;
+}
+
+bool load_session_has_strangers(const struct load_session *session)
+{
+    return session->has_strangers;
 }
 
 struct err *load_session_attach(struct load_session *session, pid_t pid)

@@ -34,6 +34,8 @@ struct err *load_session_destroy(struct load_session *session);
 
 /* From now on, what the processes execute and what their children execute is traced too, from its first instruction. */
 void load_session_follow(struct load_session *session);
+/* Whether a process that is or was traced lives in another pid namespace. */
+bool load_session_has_strangers(const struct load_session *session);
 /* `joined` is called with each process whose probes are in place; a command has not executed an instruction yet. When it returns an error
  * the process is left again, and that is the error of adding it. */
 typedef struct err *load_joined_fn(void *context, pid_t pid);

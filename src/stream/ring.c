@@ -31,26 +31,32 @@ static struct wire_record *reserve(const struct wire_fire *fire, struct wire_ses
     return record;
 }
 
-/* Waits until the controller has made room, for as long as it makes any in this ring. It makes none when it has died or is stopped, or when
- * the oldest record is one that this very thread was writing when a signal came. That is waited for once, not at every record. */
+/* Waits until the controller has made room, for as long as it reads: it moves on in this ring, or elsewhere while this one's oldest record
+ * is whole. It does not when it has died or is stopped, or when that record's writer does not finish it. That is waited for once, not at
+ * every record; and not at all by the writer itself, whom a signal has interrupted. */
 static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
     enum { PATIENCE_NS = 2000000000 };
     struct wire_state *state = wire_state(session);
-    uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     uint64_t start_ns = 0, now_ns = 0;
-    while (now_ns - start_ns < PATIENCE_NS) {
-        uint32_t reader = __atomic_load_n(&state->reader, __ATOMIC_ACQUIRE), last = tail;
+    uint32_t tail, last_tail = 0, reader, last_reader = 0;
+    do {
+        reader = __atomic_load_n(&state->reader, __ATOMIC_ACQUIRE);
+        tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
         struct wire_record *record = reserve(fire, session, ring, need);
         if (record || __atomic_load_n(&state->off, __ATOMIC_ACQUIRE))
             return record;
-        if (__atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == last + 1 || !port_wait(fire, reader))
+        const struct wire_record *oldest = (struct wire_record *)((char *)(ring + 1) + (tail & (session->ring_bytes - 1)));
+        uint32_t oldest_state = __atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3;
+        bool is_mine = oldest_state == WIRE_RECORD_RESERVED && oldest->tid == fire->tid && oldest->pid == fire->pid;
+        if (is_mine || __atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == tail + 1 || !port_wait(fire, reader))
             return 0;
         now_ns = port_ctx(fire, WIRE_CTX_NSECS);
-        tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-        if (tail != last || !start_ns)
+        if (tail != last_tail || (reader != last_reader && oldest_state >= WIRE_RECORD_COMMITTED) || !start_ns)
             start_ns = now_ns;
-    }
+        last_tail = tail;
+        last_reader = reader;
+    } while (now_ns - start_ns < PATIENCE_NS);
     __atomic_store_n(&ring->stalled, tail + 1, __ATOMIC_RELAXED);
     return 0;
 }

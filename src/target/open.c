@@ -281,6 +281,12 @@ bool target_has_seccomp(const struct target *target)
     return target->seccomp;
 }
 
+bool target_is_stranger(const struct target *target)
+{
+    char value[256];
+    return target_status_field(target->pid, target_live_task(target->pid), "NSpid", value, sizeof value) && strpbrk(value, " \t");
+}
+
 void target_hold(struct target *target, bool on)
 {
     target->hold = on;

@@ -66,6 +66,8 @@ bool target_ended(const struct target *target);
 int target_exit_status(struct target *target);
 /* Whether its seccomp filter forbids system calls by the agent in normal running. */
 bool target_has_seccomp(const struct target *target);
+/* Whether it lives in another pid namespace: the ids that it knows itself by are not those that we know it by. */
+bool target_is_stranger(const struct target *target);
 
 /* Memory. Both work whether the target runs or is stopped; target_write() also writes to pages that are not writable to the target.
  * A write of bytes within one page is seen whole or not at all. */
