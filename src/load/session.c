@@ -156,23 +156,29 @@ static uint32_t probe_name(struct load_session *session, const struct spec *spec
 }
 
 /* A counter that says whether somebody looks: the program does the work of making arguments only then. */
-static void move_semaphore(struct member *member, uint64_t va, int by)
+static struct err *move_semaphore(struct member *member, uint64_t va, int by)
 {
     uint16_t value;
     struct target *target = load_process_target(member->process);
-    if (target_read_some(target, va, &value, sizeof value) != sizeof value)
-        return;
+    ERR_TRY(target_read(target, va, &value, sizeof value));
     value = (uint16_t)(value + by);
-    err_free(target_write(target, va, &value, sizeof value)); /* a process that has ended needs none */
+    return target_write(target, va, &value, sizeof value);
 }
 
-static void raise_semaphore(struct member *member, const struct load_module *module, const struct spec *spec)
+static struct err *raise_semaphore(struct member *member, const struct load_module *module, const struct spec *spec)
 {
     if (!spec->semaphore_va)
-        return;
+        return NULL;
     uint64_t va = spec->semaphore_va + module->bias;
-    move_semaphore(member, va, 1);
-    VEC_PUSH(&member->semaphore, va);
+    struct err *error = move_semaphore(member, va, 1);
+    if (!error) {
+        VEC_PUSH(&member->semaphore, va);
+        return NULL;
+    }
+    struct err *named =
+        err_new(error->code, "%s: its semaphore can not be set: %s", spec->label ? spec->label : spec->text, error->message);
+    err_free(error);
+    return named;
 }
 
 static struct err *add_clause(struct load_session *session, struct member *member, struct load_module *module,
@@ -264,7 +270,7 @@ static struct err *resolve_module(struct load_session *session, struct member *m
         for (size_t k = 0; k < resolved.point.n && !error; k++)
             error = add_trace_point(session, member, module, &resolved, k, i, out);
         if (!error && resolved.point.n)
-            raise_semaphore(member, module, spec);
+            error = raise_semaphore(member, module, spec);
         load_resolved_deinit(&resolved);
         if (error)
             return error;
@@ -399,7 +405,7 @@ static struct err *detach_member(struct member *member)
     /* The counters are read after the last probe is gone. */
     const struct wire_shared *shared = load_process_shared(member->process);
     for (size_t i = 0; i < member->semaphore.n && !target_ended(target) && !target_executed(target); i++)
-        move_semaphore(member, member->semaphore.at[i], -1);
+        err_free(move_semaphore(member, member->semaphore.at[i], -1)); /* of a process that has just ended there is none left */
     VEC_FREE(&member->semaphore);
     struct err *error = load_process_detach(member->process);
     for (size_t i = 0; i < member->counter.n && !session->program; i++)

@@ -82,3 +82,23 @@ if command -v script >/dev/null; then
     ! LC_ALL=C grep -qP '\x1b|\a|\x08|\x9b' "$work/out" || complain "control characters reach the terminal: $(cat -v "$work/out")"
 fi
 exit $failed
+
+# A semaphore that is not in the process's memory.
+for width in 64 32; do
+    python3 - "$victims/$width/v_usdt" "$work/v_broken" "$width" <<'END'
+import re, struct, subprocess, sys
+source, broken, width = sys.argv[1], sys.argv[2], int(sys.argv[3])
+notes = subprocess.run(["readelf", "-nW", source], capture_output=True, text=True).stdout
+place, base, semaphore = (int(x, 16) for x in re.search(r"Name: guarded\s+Location: (\S+), Base: (\S+), Semaphore: (\S+)", notes).groups())
+word = "<QQQ" if width == 64 else "<III"
+image = open(source, "rb").read()
+old = struct.pack(word, place, base, semaphore)
+assert image.count(old) == 1
+open(broken, "wb").write(image.replace(old, struct.pack(word, place, base, 0x7ff00000)))
+END
+    chmod 755 "$work/v_broken"
+    code=0
+    run_probity trace -e "usdt:$work/v_broken:v_usdt:guarded { @ = count(); }" -- "$work/v_broken" -n 10 >"$work/out" 2>"$work/err" || code=$?
+    [ $code != 0 ] || fail "$width-bit: a semaphore that can not be set is no error"
+    grep -q 'usdt:.*guarded: its semaphore can not be set' "$work/err" || fail "$width-bit: $(cat "$work/err")"
+done
