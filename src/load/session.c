@@ -325,7 +325,7 @@ static struct err *change(struct load_session *session, struct member *member, l
 static struct err *sync_handlers(struct load_session *session, struct member *member, bool first)
 {
     struct err *error = NULL;
-    for (int round = 0; round <= first && !error; round++) {
+    for (int rounds = first ? 2 : 1; rounds-- > 0 && !error;) {
         load_requests list = {0};
         if (first)
             error = load_process_find_handlers(member->process);
