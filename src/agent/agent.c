@@ -4,6 +4,7 @@
  * knows comes through the shared memory that its caller names. It never prints and never aborts. */
 #include "agent/agent.h"
 #include "agent/call.h"
+#include "wire/session.h"
 
 /* The entry table: WIRE_AGENT_... */
 #if defined __x86_64__
@@ -25,9 +26,9 @@ __asm__(".section .text.entry,\"ax\",@progbits\n"
 extern const volatile uint64_t agent_shared_va;
 
 #if defined __x86_64__
-enum { CONTEXT_PC_OFFSET = 168, SAVED_ACTION = SAVED_SI };
+enum { CONTEXT_PC_OFFSET = 168, SAVED_FIRST = SAVED_DI, SAVED_ACTION = SAVED_SI };
 #else
-enum { CONTEXT_PC_OFFSET = 76, SAVED_ACTION = SAVED_CX };
+enum { CONTEXT_PC_OFFSET = 76, SAVED_FIRST = SAVED_BX, SAVED_ACTION = SAVED_CX };
 #endif
 
 static inline __attribute__((always_inline)) long call(long number, const void *a, long b, const void *c, const void *d)
@@ -64,11 +65,22 @@ WAITS static void wait_for_controller(struct wire_shared *shared)
     }
 }
 
+static struct wire_process *process_of(const struct wire_shared *shared)
+{
+    return (void *)(uintptr_t)shared->process_va;
+}
+
+static bool is_quiet(const struct wire_shared *shared)
+{
+    return process_of(shared) && __atomic_load_n(&process_of(shared)->quiet, __ATOMIC_RELAXED);
+}
+
 /* Called while firing, at the loader's debug hook: the list of libraries is about to change or has changed. */
 WAITS void agent_load_event(struct wire_shared *shared, struct agent_block *block)
 {
     (void)block;
-    wait_for_controller(shared);
+    if (!is_quiet(shared))
+        wait_for_controller(shared);
 }
 
 /* As the kernel wants it. */
@@ -110,9 +122,21 @@ WAITS static bool note_handler(struct wire_shared *shared, const struct action *
     return false;
 }
 
-/* Called while firing, before rt_sigaction: a new handler is to have its probe when the signal comes. */
+static bool sets_filter(const struct agent_block *block)
+{
+    enum { PR_SET_SECCOMP_OP = 22, SECCOMP_SET_MODE_MOST = 1 };
+    uintptr_t first = agent_saved(block, SAVED_FIRST), number = agent_saved(block, SAVED_AX);
+    return (number == NR_PRCTL && first == PR_SET_SECCOMP_OP) || (number == NR_SECCOMP && first <= SECCOMP_SET_MODE_MOST);
+}
+
+/* Called while firing, before rt_sigaction: a new handler is to have its probe when the signal comes. Or before a seccomp filter is set,
+ * which may kill the process for system calls that clauses make. */
 WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
 {
+    if (process_of(shared) && sets_filter(block))
+        __atomic_store_n(&process_of(shared)->quiet, 1, __ATOMIC_SEQ_CST);
+    if (is_quiet(shared))
+        return;
     const struct action *action = (const void *)agent_saved(block, SAVED_ACTION);
     if (agent_saved(block, SAVED_AX) != NR_SIGACTION || !action || __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
         return;

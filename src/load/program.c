@@ -39,6 +39,7 @@ static struct err *map_process_pages(struct load_process *process)
         load_remote_mmap(process->target, 0, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, &process->process_va));
     *region = (struct wire_region){process->process_va, PROCESS_BYTES};
     shared->region_count++;
+    shared->process_va = process->process_va;
     ERR_TRY(load_remote_wipe_on_fork(process->target, process->process_va, PAGE));
     struct wire_process head = {
         .session_va = process->session_va,
@@ -48,7 +49,7 @@ static struct err *map_process_pages(struct load_process *process)
         .place_count = shared->counter_room,
         .quiet = target_has_seccomp(process->target),
     };
-    if (head.quiet)
+    if (!target_is_stranger(process->target))
         head.pid = (uint32_t)target_pid(process->target);
     return target_write(process->target, process->process_va, &head, sizeof head);
 }

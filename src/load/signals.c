@@ -191,7 +191,7 @@ void load_process_signals_done(struct load_process *process)
             __atomic_store_n(&process->shared->handler[i].state, WIRE_HANDLER_KNOWN, __ATOMIC_RELEASE);
 }
 
-/* ---- calls of rt_sigaction ---- */
+/* ---- calls of rt_sigaction, and for scripts of prctl and seccomp ---- */
 
 enum { CALL_NEAR_BYTES = 64, CALL_NEAR_INSNS = 12, MOV_BYTES = 5 };
 
@@ -200,12 +200,15 @@ static bool is_call(enum insn_mode mode, const struct insn *insn)
     return insn->kind == INSN_SYSCALL || (mode == INSN_MODE_32 && (insn->kind == INSN_CALL_INDIRECT || insn->kind == INSN_CALL));
 }
 
-/* The system call that the number loaded at `va` is for, or 0. */
-static uint64_t find_call(const struct load_flow *flow, uint64_t va, enum insn_mode mode, uint64_t *end_va)
+/* The system call that the number loaded at `va` is for, or 0. In between, a function may fetch its own address by a call (32 bit), which
+ * looks like one that makes the system call: with `past_calls` it is taken for the former. */
+static uint64_t find_call(const struct load_flow *flow, uint64_t va, enum insn_mode mode, bool past_calls, uint64_t *end_va)
 {
     long at = load_flow_find(flow, va);
     for (long i = at + 1; at >= 0 && i < (long)flow->count && i - at < CALL_NEAR_INSNS; i++) {
         *end_va = flow->insn[i].va + flow->insn[i].length;
+        if (past_calls && flow->insn[i].kind == INSN_CALL)
+            continue;
         if (is_call(mode, &flow->insn[i]))
             return flow->insn[i].va;
         if (flow->insn[i].kind != INSN_PLAIN && flow->insn[i].kind != INSN_NOP)
@@ -244,7 +247,7 @@ static bool is_entered_at_start_only(const struct load_code *code, uint64_t va, 
     return !inside.found;
 }
 
-static void add_call(struct load_process *process, struct load_module *module, uint64_t va, load_requests *out)
+static void add_call(struct load_process *process, struct load_module *module, uint64_t va, bool past_calls, load_requests *out)
 {
     struct err *error = load_module_open(process, module);
     if (error) {
@@ -260,7 +263,7 @@ static void add_call(struct load_process *process, struct load_module *module, u
     struct load_flow flow;
     uint64_t end_va = 0;
     load_flow_init(&flow, code, request.func_va, request.func_size);
-    request.probe.va = find_call(&flow, va - module->bias, code->mode, &end_va);
+    request.probe.va = find_call(&flow, va - module->bias, code->mode, past_calls, &end_va);
     load_flow_deinit(&flow);
     if (!func && request.probe.va && !is_entered_at_start_only(code, request.func_va, end_va))
         return;
@@ -286,15 +289,19 @@ static void scan(struct load_process *process, struct load_module *module, uint6
 {
     enum { PIECE = 4 << 20, OVERLAP = MOV_BYTES + CALL_NEAR_BYTES };
     int width = target_width(process->target);
-    const char *mov = width == 64 ? "\xb8\x0d\0\0\0" : "\xb8\xae\0\0\0";
+    static const char mov64[][MOV_BYTES + 1] = {"\xb8\x0d\0\0\0", "\xb8\x9d\0\0\0", "\xb8\x3d\1\0\0"};
+    static const char mov32[][MOV_BYTES + 1] = {"\xb8\xae\0\0\0", "\xb8\xac\0\0\0", "\xb8\x62\1\0\0"};
+    int calls = process->process_va ? 3 : 1;
     uint8_t *bytes = memory_alloc(PIECE + OVERLAP);
     for (uint64_t va = start_va; va < end_va; va += PIECE) {
         size_t wanted = end_va - va < PIECE + OVERLAP ? (size_t)(end_va - va) : PIECE + OVERLAP;
         size_t size = target_read_some(process->target, va, bytes, wanted);
-        const uint8_t *end = bytes + size, *at = bytes;
-        for (; (at = memmem(at, (size_t)(end - at), mov, MOV_BYTES)) && at < bytes + PIECE; at++)
-            if (has_call_near(at + MOV_BYTES, (size_t)(end - at) - MOV_BYTES, width))
-                add_call(process, module, va + (uint64_t)(at - bytes), out);
+        for (int i = 0; i < calls; i++) {
+            const uint8_t *end = bytes + size, *at = bytes;
+            for (; (at = memmem(at, (size_t)(end - at), width == 64 ? mov64[i] : mov32[i], MOV_BYTES)) && at < bytes + PIECE; at++)
+                for (int past = 0; past <= (width == 32) && has_call_near(at + MOV_BYTES, (size_t)(end - at) - MOV_BYTES, width); past++)
+                    add_call(process, module, va + (uint64_t)(at - bytes), past, out);
+        }
     }
     free(bytes);
 }

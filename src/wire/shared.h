@@ -103,6 +103,7 @@ struct wire_shared {
     uint64_t index_offset;
     uint64_t agent_va;          /* its code; with the offsets of WIRE_AGENT_RANGES */
     uint64_t untouched_signals; /* bit n - 1: handlers of signal n are shown our pc, because they do more with it than look */
+    uint64_t process_va;        /* struct wire_process (wire/session.h) when scripts run here, else 0; written by the controller */
     uint32_t fire_undo_count, call_undo_count;
     struct wire_undo fire_undo[WIRE_UNDO_ROOM]; /* of counting code */
     struct wire_undo call_undo[WIRE_UNDO_ROOM]; /* of code that calls the agent */
@@ -171,7 +172,7 @@ enum { WIRE_INDEX_UNIT_SHIFT = 4 };
 enum { WIRE_RECORD_AFTER_PC64 = 112, WIRE_RECORD_AFTER_PC32 = 40 };
 #define WIRE_RECORD_MAGIC 0x6b8f53d1c24e7a95ull
 
-_Static_assert(sizeof(struct wire_shared) == 168 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM + 24 * WIRE_HANDLER_ROOM,
+_Static_assert(sizeof(struct wire_shared) == 176 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM + 24 * WIRE_HANDLER_ROOM,
                "layout is shared by two data models");
 _Static_assert(sizeof(struct wire_shared) <= WIRE_SHARED_BYTES, "room");
 _Static_assert(offsetof(struct wire_shared, shared_va) == 24, "layout");

@@ -48,6 +48,15 @@ confined() { # WIDTH OPTION...
     end_victim
 }
 
+# The filter comes after the probes.
+confined_later() { # WIDTH
+    local v=$victims/$1/v_seccomp
+    echo | run_probity trace -q -o "$work/lines" -e "uprobe:$v:confined_work { printf(\"%d %s\n\", pid, comm); @[tid] = count(); }" -- "$v" >"$work/out" 2>"$work/err" ||
+        fail "$1-bit: the confined process ends with $?"
+    grep -q '^confined_work 1000$' "$work/out" || fail "$1-bit: the confined process computes something else"
+    grep -q '^@\[[0-9]*\]: 1000$' "$work/lines" || fail "$1-bit: $(tail -n 1 "$work/lines")"
+}
+
 # A controller that goes away while eight threads print into full rings.
 left_alone() { # WIDTH SIGNAL OPTION...
     local v=$victims/$1/v_count width=$1 signal=$2
@@ -92,6 +101,7 @@ interrupted() { # WIDTH VICTIM
 for width in 64 32; do
     confined $width
     confined $width --lossless
+    confined_later $width
     "$victims/$width/v_count" -t 8 -n 20000 >"$work/expected"
     left_alone $width KILL --lossless
     left_alone $width STOP --lossless
