@@ -192,14 +192,14 @@ static struct err *await_stop(struct target *target, pid_t tid, int *status, pid
     return err_new(ERR_BUSY, "process %d: thread %d does not stop (it may wait for a child it vforked)", target->pid, tid);
 }
 
-/* Waits until every seized thread is stopped; threads that end are forgotten. */
-static struct err *await_stops(struct target *target)
+/* Waits for the main thread, or for all others. */
+static struct err *await_some(struct target *target, bool is_main)
 {
     for (size_t i = 0; i < target->thread.n;) {
         struct target_thread *thread = &target->thread.at[i];
         int status;
         pid_t got;
-        if (thread->stopped) {
+        if (thread->stopped || (thread->tid == target->pid) != is_main) {
             i++;
             continue;
         }
@@ -223,6 +223,14 @@ static struct err *await_stops(struct target *target)
             i++;
     }
     return NULL;
+}
+
+/* Waits until every seized thread is stopped; threads that end are forgotten. The main thread comes last: its end is not told before the
+ * ends of the others have been taken. */
+static struct err *await_stops(struct target *target)
+{
+    ERR_TRY(await_some(target, false));
+    return await_some(target, true);
 }
 
 /* Seizes the threads that are not yet held; *found says how many there were. With `only_one`, at most one. */

@@ -58,9 +58,12 @@ unwritable() { # CODE NAME
     [ "$1" = 1 ] || complain "$2: exit code $1 instead of 1"
     grep -q 'standard output' "$work/err" || complain "$2: $(cat "$work/err")"
 }
-code=0
-timeout 60 "$probity" trace -q -e "$printing" -- "$v" -n 1000 >/dev/full 2>"$work/err" || code=$?
-unwritable $code "a full disk"
+# The command ends while it is being let go of, at any moment.
+for ((i = 0; i < 20; i++)); do
+    code=0
+    timeout -k 5 20 "$probity" trace -q -e "$printing" -- "$v" -n $((500 + i * 50)) >/dev/full 2>"$work/err" || code=$?
+    unwritable $code "a full disk"
+done
 code=0
 timeout 60 "$probity" trace -q -e "$printing" -- "$v" -n 1000 >&- 2>"$work/err" || code=$?
 unwritable $code "a closed stdout"
