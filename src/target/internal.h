@@ -38,8 +38,9 @@ struct target {
     bool exec_held;          /* ... and it is stopped behind its exec */
     uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
     bool has_trap_action;
-    bool hold;    /* see target_hold() */
-    bool seccomp; /* has a filter */
+    bool awaiting; /* its stops are being waited for */
+    bool hold;     /* see target_hold() */
+    bool seccomp;  /* has a filter */
 
     int exit_status;
     VEC(struct target_thread) thread;

@@ -229,8 +229,12 @@ static struct err *await_some(struct target *target, bool is_main)
  * ends of the others have been taken. */
 static struct err *await_stops(struct target *target)
 {
-    ERR_TRY(await_some(target, false));
-    return await_some(target, true);
+    target->awaiting = true;
+    struct err *error = await_some(target, false);
+    if (!error)
+        error = await_some(target, true);
+    target->awaiting = false;
+    return error;
 }
 
 /* Seizes the threads that are not yet held; *found says how many there were. With `only_one`, at most one. */

@@ -198,6 +198,8 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
 
 void target_serve(struct target *target)
 {
+    if (target->awaiting)
+        return; /* whoever waits takes them, and goes by the list of threads */
     for (size_t i = target->thread.n; i-- > 0;) {
         int status;
         pid_t tid = target->thread.at[i].tid;
