@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct reader {
@@ -20,6 +21,7 @@ struct reader {
     uint32_t size;      /* of the data */
     uint32_t tail, end; /* what this pass may read */
     bool ready;         /* `head` is the next record */
+    bool over;          /* nobody writes what is there any more */
     struct wire_record head;
 };
 
@@ -56,8 +58,8 @@ static bool sane(const struct reader *reader, uint32_t state, uint32_t least)
     return bytes >= least && bytes % 8 == 0 && bytes <= reader->size - at && bytes <= reader->end - reader->tail;
 }
 
-/* Finds the next committed record of the ring. `over`: nobody writes any more. */
-static void advance(struct drain_session *session, struct reader *reader, bool over)
+/* Finds the next committed record of the ring. */
+static void advance(struct drain_session *session, struct reader *reader)
 {
     while (!reader->ready && reader->tail != reader->end) {
         struct wire_record *record = (struct wire_record *)(reader->data + (reader->tail & (reader->size - 1)));
@@ -78,7 +80,7 @@ static void advance(struct drain_session *session, struct reader *reader, bool o
         case WIRE_RECORD_RESERVED:
             if (!sane(reader, state, sizeof *record))
                 break;
-            if (!over && !thread_is_gone(session, record))
+            if (!reader->over && !thread_is_gone(session, record))
                 return;
             if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) != state)
                 continue; /* it was committed before its thread went */
@@ -86,7 +88,7 @@ static void advance(struct drain_session *session, struct reader *reader, bool o
             release(reader, state >> 2);
             continue;
         default:
-            if (!over)
+            if (!reader->over)
                 return; /* reserved this instant */
         }
         /* A writer that was killed before it could say how much it reserved, or one that wrote nonsense: look for the next record. */
@@ -124,6 +126,38 @@ static void tell_writers(struct drain_session *session)
         syscall(SYS_futex, &wire_state(session->memory)->reader, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 
+/* Since when each ring stands still before a record that is not committed. */
+static void note_stuck(struct drain_session *session, const struct reader *reader)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (uint32_t i = 0; i < session->layout.ring_count; i++) {
+        struct drain_stuck *stuck = &session->stuck[i];
+        bool is_stuck = reader[i].tail != reader[i].end;
+        if (!is_stuck || stuck->tail != reader[i].tail || !stuck->since_ns)
+            *stuck = (struct drain_stuck){.tail = reader[i].tail,
+                                          .since_ns = is_stuck ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec : 0};
+    }
+}
+
+bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < session->layout.ring_count; i++) {
+        struct drain_stuck *stuck = &session->stuck[i];
+        stuck->is_asked = stuck->since_ns && stuck->since_ns < before_ns;
+        stuck->head = __atomic_load_n(&ring_at(session, i)->head, __ATOMIC_ACQUIRE);
+        any |= stuck->is_asked;
+    }
+    return any;
+}
+
+void drain_end_abandon(struct drain_session *session)
+{
+    for (uint32_t i = 0; i < session->layout.ring_count; i++)
+        session->stuck[i].is_abandoned = session->stuck[i].is_asked;
+}
+
 static size_t one_pass(struct drain_session *session, const struct wire_stream *stream, bool over, drain_record_fn *take, void *context)
 {
     enum { TELL_EVERY = 4096 };
@@ -132,11 +166,15 @@ static size_t one_pass(struct drain_session *session, const struct wire_stream *
     for (uint32_t i = 0; i < count; i++) {
         struct wire_ring *ring = ring_at(session, i);
         uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
-        reader[i] =
-            (struct reader){.ring = ring, .data = (char *)(ring + 1), .size = session->layout.ring_bytes, .tail = tail, .end = head};
+        reader[i] = (struct reader){
+            .ring = ring, .data = (char *)(ring + 1), .size = session->layout.ring_bytes, .tail = tail, .end = head, .over = over};
         if (head - tail > reader[i].size || tail % 8)
             reader[i].end = tail; /* nonsense */
-        advance(session, &reader[i], over);
+        if (session->stuck[i].is_abandoned && session->stuck[i].head - tail <= head - tail) {
+            reader[i].end = session->stuck[i].head;
+            reader[i].over = true;
+        }
+        advance(session, &reader[i]);
     }
     size_t taken = 0;
     for (;;) {
@@ -149,9 +187,10 @@ static size_t one_pass(struct drain_session *session, const struct wire_stream *
         taken += hand_over(first, stream, take, context);
         if (taken % TELL_EVERY == 0)
             tell_writers(session);
-        advance(session, first, over);
+        advance(session, first);
     }
     tell_writers(session);
+    note_stuck(session, reader);
     return taken;
 }
 

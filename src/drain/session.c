@@ -167,6 +167,7 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     layout->frames_offset = end;
     end = round_up(end + layout->frame_count * layout->frame_stride, PAGE);
     session->map = memory_zero(layout->map_count, sizeof *session->map);
+    session->stuck = memory_zero(layout->ring_count, sizeof *session->stuck);
     session->guarded = memory_zero(layout->map_count, sizeof *session->guarded);
     for (uint32_t i = 0; i < layout->map_count; i++)
         lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, layout->map_count, map_states + i * 64, &end);
@@ -209,6 +210,7 @@ void drain_session_destroy(struct drain_session *session)
     if (session->fd >= 0)
         close(session->fd);
     free(session->map);
+    free(session->stuck);
     free(session->guarded);
     VEC_FREE(&session->retired[0]);
     VEC_FREE(&session->retired[1]);

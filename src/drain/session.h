@@ -15,12 +15,21 @@ struct drain_retired {
 };
 typedef VEC(struct drain_retired) drain_retired_list;
 
+/* A ring that stands still. */
+struct drain_stuck {
+    uint32_t tail, head; /* where, and up to where it is asked about */
+    uint64_t since_ns;   /* CLOCK_MONOTONIC; 0: it does not */
+    bool is_asked;       /* see drain_begin_abandon() */
+    bool is_abandoned;   /* nobody will commit what is there */
+};
+
 struct drain_session {
     struct wire_session *memory;
     size_t bytes;
     int fd;                     /* the memfd */
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
+    struct drain_stuck *stuck;  /* by ring */
     bool has_strangers;         /* set by the caller: ids in records may be of another pid namespace */
     /* collect.c */
     bool *guarded;                 /* by map: every writer counts itself in and out */
@@ -70,5 +79,10 @@ typedef void drain_record_fn(void *context, const struct drain_record *record);
 /* Hands over what the rings hold, in order of time across threads (exactly so within a thread), and makes room. With `all`, also what was
  * written while it ran. Returns how many. */
 size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context);
+/* Records that nobody will commit: a thread jumped out of a signal handler that had interrupted it in the middle. If rings stand still
+ * since before `before_ns`, returns true; the caller then sees to it that every thread has been outside of what clauses call since, and
+ * says so with drain_end_abandon(). What is then still not committed is counted as lost, and reading goes on behind it. */
+bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns);
+void drain_end_abandon(struct drain_session *session);
 
 #endif

@@ -265,10 +265,16 @@ void live_take_record(void *context, const struct drain_record *record)
 
 void live_report_losses(struct live_run *run)
 {
-    uint64_t lost =
-        drain_session_lost(&run->memory, WIRE_LOSS_RING) + drain_session_lost(&run->memory, WIRE_LOSS_FRAME) + live_samples_lost(run);
-    if (lost != run->lost) {
+    uint64_t lost = drain_session_lost(&run->memory, WIRE_LOSS_RING) + live_samples_lost(run);
+    uint64_t frames = drain_session_lost(&run->memory, WIRE_LOSS_FRAME);
+    if (lost != run->lost)
         print_lost(&run->print, lost - run->lost);
-        run->lost = lost;
+    if (frames != run->lost_frames) {
+        char message[96];
+        snprintf(message, sizeof message, "%llu clauses did not run: too many threads had strings in hand at once",
+                 (unsigned long long)(frames - run->lost_frames));
+        print_run_error(&run->print, &(struct print_event){.name = run->options->name}, message);
     }
+    run->lost = lost;
+    run->lost_frames = frames;
 }

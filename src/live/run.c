@@ -171,6 +171,7 @@ static struct err *loop(struct live_run *run, int signal_fd)
             fflush(run->print.out);
         if (run->is_over || ferror(run->print.out) || (ends_with_processes && !load_session_live(run->session)))
             return NULL;
+        live_abandon(run);
         taken += live_collect(run);
         uint64_t next_ns = run_timers(run);
         ERR_TRY(serve(run, signal_fd, timeout_ms(next_ns, taken)));

@@ -52,13 +52,15 @@ struct live_run {
     VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
     size_t rows_reported;
     uint64_t next_look_ns;
-    uint64_t next_collection_ns;  /* that stops processes */
-    uint64_t collecting_since_ns; /* the one that does not */
-    uint64_t places;              /* that the script's trace points mean in files */
-    uint64_t lost;                /* records and samples, as far as they were reported */
-    char kind[16];                /* of a probe, while it is printed */
-    bool is_over;                 /* exit() was called, or a signal came */
-    int exit_code;                /* of exit() */
+    uint64_t next_collection_ns;                /* that stops processes */
+    uint64_t collecting_since_ns;               /* the one that does not */
+    uint64_t abandon_since_ns, next_abandon_ns; /* of abandon.c */
+    uint64_t places;                            /* that the script's trace points mean in files */
+    uint64_t lost;                              /* records and samples, as far as they were reported */
+    uint64_t lost_frames;                       /* clauses without a frame, likewise */
+    char kind[16];                              /* of a probe, while it is printed */
+    bool is_over;                               /* exit() was called, or a signal came */
+    int exit_code;                              /* of exit() */
     bool has_exit_code;
     int stop_signal;
 };
@@ -88,6 +90,9 @@ void live_report_places(struct live_run *run);
 
 /* series.c: a map of time series. */
 void live_print_series(struct live_run *run, uint32_t map, const struct drain_contents *contents);
+
+/* abandon.c: reads on behind records that nobody will commit. */
+void live_abandon(struct live_run *run);
 
 /* collect.c: makes room in maps that deleted keys fill. True: it is to be called again soon. */
 bool live_collect(struct live_run *run);
