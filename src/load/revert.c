@@ -182,9 +182,19 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done)
     return *done ? unmap(revert) : NULL;
 }
 
+/* Whether signal handlers of the process are shown what they would see natively. */
+static bool has_handlers(const struct wire_shared *shared)
+{
+    for (int i = 0; i < WIRE_RESTORER_ROOM && shared->magic; i++)
+        if (shared->restorer[i].va)
+            return true;
+    return false;
+}
+
 struct err *load_revert(struct target *target, uint64_t shared_va)
 {
-    enum { ATTEMPTS = 400, PATIENT_ATTEMPTS = 100, PATIENT_NS = 1000000000, WAIT_NS = 5000000 };
+    enum { ATTEMPTS = 800, PATIENT_ATTEMPTS = 400, WAIT_NS = 5000000 };
+    const uint64_t patient_ns = 5000000000;
     uint64_t start_ns = load_now_ns();
     struct revert revert = {.target = target};
     struct err *error = read_journal(&revert, shared_va);
@@ -197,7 +207,8 @@ struct err *load_revert(struct target *target, uint64_t shared_va)
         error = target_write(target, shared_va + offsetof(struct wire_shared, agent_off), &on, sizeof on);
     }
     for (int attempt = 0; !error && !done; attempt++) {
-        error = try_revert(&revert, attempt < PATIENT_ATTEMPTS && load_now_ns() - start_ns < PATIENT_NS, &done);
+        bool patient = has_handlers(&revert.shared) && attempt < PATIENT_ATTEMPTS && load_now_ns() - start_ns < patient_ns;
+        error = try_revert(&revert, patient, &done);
         if (revert.restored || error) /* until then there are traps to be dealt with */
             target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
