@@ -21,7 +21,7 @@ for option in "$@"; do
     --test)
         want_test=yes
         packages+=("${test_packages[@]}")
-        command -v java >/dev/null || packages+=(openjdk-17-jre-headless)
+        command -v javac >/dev/null || packages+=(openjdk-17-jdk-headless) # tests bring Java as source
         command -v node >/dev/null || packages+=(nodejs)
         ;;
     --bench) packages+=("${bench_packages[@]}") ;;
