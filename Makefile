@@ -5,9 +5,9 @@ WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -
 CFLAGS ?= -O2 -g
 STD = -std=gnu11 -D_GNU_SOURCE -Isrc -I$(BUILD)/gen
 HOST_CFLAGS = $(STD) $(WARN) $(CFLAGS) $(SANITIZE) -MMD -MP
-LIBS = -lZydis -liberty -ldw -lelf -Wl,--no-as-needed -llzma -Wl,--as-needed -lpthread
+LIBS = -lZydis -liberty -ldw -lelf -Wl,--no-as-needed -llzma -Wl,--as-needed -lz -lncursesw -lpthread
 
-HOST_DIRS = base symbol insn insn/x86 target load script stream jit drain sample print live
+HOST_DIRS = base symbol insn insn/x86 target load script stream jit drain sample unwind trace tree report record climb print live
 HOST_SRC = $(foreach d,$(HOST_DIRS),$(wildcard src/$(d)/*.c))
 HOST_OBJ = $(HOST_SRC:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/agent_blob.o
 CMD_OBJ = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(wildcard src/cmd/*.c))
@@ -28,13 +28,13 @@ $(BUILD)/obj/%.o: src/%.c
 AGENT_CFLAGS = $(STD) $(WARN) -O2 -ffreestanding -fPIE -fvisibility=hidden -mgeneral-regs-only -fno-stack-protector \
 	-fno-asynchronous-unwind-tables -fcf-protection=none -fno-builtin -fno-tree-loop-distribute-patterns -fno-jump-tables \
 	-fno-reorder-blocks-and-partition -mstringop-strategy=loop -MMD -MP
-# What of stream/ also runs in the agent. The direction flag is the program's: no string instructions.
-FREESTANDING_SRC = $(addprefix src/stream/,eval.c map.c ring.c softfloat.c)
+# What of stream/ and unwind/ also runs in the agent. The direction flag is the program's: no string instructions.
+FREESTANDING_SRC = $(addprefix src/stream/,eval.c map.c ring.c softfloat.c stack.c) src/unwind/walk.c
 AGENT_SRC = $(wildcard src/agent/*.c) $(FREESTANDING_SRC)
 AGENT_FIXED_64 = -ffixed-rbp
 AGENT_FIXED_32 = -ffixed-ebp
 
-$(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h src/wire/*.def) $(wildcard src/agent/*.h src/stream/*.h)
+$(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h src/wire/*.def) $(wildcard src/agent/*.h src/stream/*.h src/unwind/*.h)
 	@mkdir -p $(@D)
 	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) $(AGENT_FIXED_$*) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
 

@@ -75,7 +75,7 @@ unavailable() { # COMMAND
     case $1 in
     bpftrace_*)
         command -v bpftrace >/dev/null || { echo "bpftrace is not installed"; return; }
-        bpftrace -e "uprobe:$victim:bench_push { @ = count(); }" -c "$victim push 1 100" 2>"$work/why" | grep -q '^@: 100$' ||
+        bpftrace -e "uprobe:$victim:bench_push { @ = count(); }" -c "$victim push 1 100" 2>"$work/why" | grep '^@: 100$' >"$work/hundred" ||
             echo "bpftrace does not count here: $(grep -v RLIMIT "$work/why" | tail -n 1)"
         ;;
     with_uftrace)

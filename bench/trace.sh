@@ -25,6 +25,10 @@ row "latency histogram, entry + return" 2000000 100 'uprobe:FUNCTION { @ns[tid] 
 row "printf of two integers" 2000000 60 'uprobe:FUNCTION { printf("%d %d\n", arg0, arg1); }'
 row "@[func] = count()" 5000000 - 'uprobe:FUNCTION { @[func] = count(); }'
 
+# Stacks: 14 frames, of which bpftrace finds those with frame pointers.
+stack_programs=('uprobe:FUNCTION { @[ustack] = count(); }' 'uprobe:FUNCTION { @[ustack(4)] = count(); }')
+stack_names=("@[ustack] = count(), 14 frames" "@[ustack(4)] = count()")
+
 # The victim prints `ns N`; what the script prints goes elsewhere.
 with_probity() { # PROGRAM FUNCTION CALLS
     "$probity" trace -q --lossless -o /dev/null -e "${1//FUNCTION/$victim:bench_$2}" -- "$victim" "$2" 1 "$3" 2>/dev/null | sed -n 's/^ns //p'
@@ -51,12 +55,19 @@ for ((r = 0; r < repetitions; r++)); do
             [ -z "$peer" ] || with_bpftrace "${programs[$i]}" $function $([ $function = push ] && echo 50000 || echo 5000) >>"$work/bpftrace.$i.$function"
         done
     done
+    plain deep >>"$work/plain.deep"
+    for i in "${!stack_programs[@]}"; do
+        with_probity "${stack_programs[$i]}" deep 500000 >>"$work/probity.stack$i.deep"
+        [ -z "$peer" ] || with_bpftrace "${stack_programs[$i]}" deep 20000 >>"$work/bpftrace.stack$i.deep"
+    done
     # From the start of the program to the first line of a one-liner on a process that runs.
     "$victim" push 1 4000000000 >/dev/null &
     busy=$!
+    until [ "$(readlink "/proc/$busy/exe")" = "$victim" ]; do sleep 0.01; done
     start=$EPOCHREALTIME
-    "$probity" trace -q -p $busy -e "uprobe:$victim:bench_push { printf(\"x\\n\"); exit(); }" >/dev/null
+    read -r _ < <("$probity" trace -q -p $busy -e "uprobe:$victim:bench_push { printf(\"x\\n\"); exit(); }")
     awk "BEGIN { printf \"%.1f\n\", ($EPOCHREALTIME - $start) * 1000 }" >>"$work/first"
+    wait $! # it detaches
     kill -KILL $busy
     wait $busy 2>/dev/null || true
 done
@@ -80,6 +91,10 @@ for i in "${!names[@]}"; do
         [ "$ratio" = - ] || [ "${bounds[$i]}" = - ] || [ "$ratio" -ge "$least" ] || { echo "NOT MET: ${names[$i]} ($function): $ratio times cheaper than bpftrace, bound $least" >>"$work/bad"; failed=1; }
     done
     echo "$line"
+done
+for i in "${!stack_programs[@]}"; do
+    ours=$(over probity "stack$i" deep) theirs=$(over bpftrace "stack$i" deep)
+    printf '%-36s %14s %14s %10s\n' "${stack_names[$i]}" "$ours" "${theirs:--}" "$([ -z "$theirs" ] || awk "BEGIN { printf \"%.0f\", $theirs / $ours }")"
 done
 [ -z "$why" ] || echo "skipped: $why"
 first=$(median "$work/first")

@@ -1,16 +1,84 @@
-/* Mutation of ELF files, for the fuzzers that read them: included once by each, after its system headers. */
+/* Fuzzing of what reads ELF files: the program around a reader, included once by each.
+ *
+ *   NAME [--runs N] [--seed S] FILE...
+ *
+ * Calls the reader on mutations of the files. Build with -fsanitize=address,undefined. With -DLIBFUZZER it is a libFuzzer target. */
 #ifndef FUZZ_MUTATE_H
 #define FUZZ_MUTATE_H
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Each program defines its own. */
+struct fuzzer {
+    const char *name;
+    bool prefers_unloaded; /* mutates most of all sections that are not loaded: debug information */
+    uint64_t most_ns;      /* that a run may take */
+    /* Returns whether the file was accepted. */
+    bool (*read)(int fd, const uint8_t *bytes, size_t size);
+};
+static const struct fuzzer fuzzer;
+
+static const uint8_t *input;
+static size_t input_size;
+
+/* The input is left in NAME.crash. */
+static _Noreturn void fail(const char *why)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s.crash", fuzzer.name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, input, input_size) != (ssize_t)input_size)
+        perror(path);
+    fprintf(stderr, "FAIL: %s\n", why);
+    abort();
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static bool run(const uint8_t *bytes, size_t size, uint64_t *took_ns)
+{
+    static int fd = -1;
+    if (fd < 0)
+        fd = memfd_create(fuzzer.name, MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || pwrite(fd, bytes, size, 0) != (ssize_t)size) {
+        perror("memfd");
+        exit(2);
+    }
+    input = bytes;
+    input_size = size;
+    uint64_t start = now_ns();
+    bool accepted = fuzzer.read(fd, bytes, size);
+    *took_ns = now_ns() - start;
+    if (*took_ns > fuzzer.most_ns)
+        fail("too slow");
+    return accepted;
+}
+
+#ifdef LIBFUZZER
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    uint64_t took_ns;
+    run(bytes, size, &took_ns);
+    return 0;
+}
+#else
 
 static uint64_t state;
-static bool prefer_unloaded; /* sections that are not loaded: debug information */
 
 static uint64_t next(void) /* xorshift64* */
 {
@@ -50,7 +118,7 @@ static size_t interesting_place(const uint8_t *bytes, size_t size)
     case 4: {
         size_t header = 0;
         uint64_t flags = SHF_ALLOC, offset = 0, length = 0;
-        for (int tries = 0; tries < (prefer_unloaded ? 8 : 1) && (flags & SHF_ALLOC); tries++) {
+        for (int tries = 0; tries < (fuzzer.prefers_unloaded ? 8 : 1) && (flags & SHF_ALLOC); tries++) {
             header = sections + below(section_count) * section_size;
             flags = SHF_ALLOC;
             if (header <= size && size - header >= section_size)
@@ -134,11 +202,8 @@ static void mutate(uint8_t *bytes, size_t *size)
     }
 }
 
-/* Calls `reader` on mutations of the files of the command line; it returns whether the file was accepted. */
-static int mutate_main(int argc, char **argv, const char *name, bool is_unloaded,
-                       bool (*reader)(const uint8_t *bytes, size_t size, uint64_t *took_ns))
+int main(int argc, char **argv)
 {
-    prefer_unloaded = is_unloaded;
     uint64_t runs = 10000, seed = 1, slowest_ns = 0, accepted = 0, done = 0;
     int first = 1;
     while (first + 1 < argc && argv[first][0] == '-') {
@@ -151,7 +216,7 @@ static int mutate_main(int argc, char **argv, const char *name, bool is_unloaded
         first += 2;
     }
     if (first >= argc) {
-        fprintf(stderr, "usage: %s [--runs N] [--seed S] FILE...\n", name);
+        fprintf(stderr, "usage: %s [--runs N] [--seed S] FILE...\n", fuzzer.name);
         return 2;
     }
     for (int i = first; i < argc; i++) {
@@ -175,7 +240,7 @@ static int mutate_main(int argc, char **argv, const char *name, bool is_unloaded
             state += !state;
             memcpy(copy, original, size);
             mutate(copy, &length);
-            accepted += reader(copy, length, &took_ns);
+            accepted += run(copy, length, &took_ns);
             slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
             done++;
         }
@@ -186,5 +251,7 @@ static int mutate_main(int argc, char **argv, const char *name, bool is_unloaded
            (double)slowest_ns / 1e6);
     return 0;
 }
+
+#endif /* LIBFUZZER */
 
 #endif

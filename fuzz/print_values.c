@@ -71,7 +71,7 @@ static const struct script_type *random_type(unsigned depth)
 {
     static const uint64_t sizes[] = {1, 2, 4, 8, 16};
     struct script_type *type = keep(1, sizeof *type);
-    type->kind = (enum script_type_kind)random_below(SCRIPT_T_INET + 1);
+    type->kind = (enum script_type_kind)random_below(SCRIPT_T_STACK + 1);
     type->is_signed = random_below(2);
     type->bytes = random_size();
     if (type->kind == SCRIPT_T_INT || type->kind == SCRIPT_T_DOUBLE || type->kind == SCRIPT_T_POINTER)
@@ -266,6 +266,33 @@ static void run_map(struct print *print)
     VEC_FREE(&contents.entry);
 }
 
+static size_t stack_addresses(void *cookie, uint32_t number, uint64_t *pcs, size_t room)
+{
+    (void)cookie, (void)number;
+    size_t count = random_below(9) < 8 ? random_below(4) : room;
+    for (size_t i = 0; i < count; i++)
+        pcs[i] = state;
+    return count;
+}
+
+/* Or none. */
+static const char *random_name(void)
+{
+    size_t n = random_below(8);
+    char *name = keep(n + 1, 1);
+    memcpy(name, random_bytes(n), n);
+    return random_below(4) ? name : NULL;
+}
+
+static size_t stack_frames(void *cookie, size_t index, struct print_frame *out, size_t room)
+{
+    (void)cookie, (void)index;
+    size_t count = random_below(9) < 8 ? random_below(3) : room;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (struct print_frame){random_name(), random_name(), state, random_name(), (unsigned)state, random_below(2)};
+    return count;
+}
+
 static void one(void)
 {
     char *made = NULL;
@@ -275,6 +302,9 @@ static void one(void)
     print.dialect = random_below(2) ? PRINT_17 : PRINT_26;
     print.names.symbol = random_below(2) ? symbol : NULL;
     print.names.time_format = time_format;
+    print.names.stack = random_below(2) ? stack_addresses : NULL;
+    print.names.frames = random_below(2) ? stack_frames : NULL;
+    print.has_lines = random_below(2);
     size_t n = random_below(60);
     switch (random_below(3)) {
     case 0:

@@ -61,7 +61,7 @@ static void one(const void *bytes, size_t size)
             nowhere = fopen("/dev/null", "w");
         if (passed % 16 == 0)
             stream_dump(stream, nowhere);
-        if (world_reset(stream, 2))
+        if (world_reset(stream, 2, false))
             for (uint32_t i = 0; i < stream->clause_count && i < 16; i++)
                 for (int model = 0; model < WIRE_MODELS; model++)
                     if (stream_clauses(stream)[i].has_model >> model & 1)

@@ -1,31 +1,8 @@
 /* Mutates ELF files and reads everything that symbol/ gives of them.
  *
- *   symbol_file --runs N --seed S FILE...
- *
- * Build with -fsanitize=address,undefined. Besides what the sanitizers see, a run fails when it takes more than two seconds or when the
- * tables break the invariants of symbol.h; the input is then left in symbol_file.crash. With -DLIBFUZZER it is a libFuzzer target. */
+ * Besides what the sanitizers see, a run fails when it takes more than two seconds or when the tables break the invariants of symbol.h. */
+#include "fuzz/mutate.h"
 #include "symbol/symbol.h"
-
-#include <elf.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
-
-static const uint8_t *input;
-static size_t input_size;
-
-static _Noreturn void fail(const char *why)
-{
-    int fd = open("symbol_file.crash", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0 || write(fd, input, input_size) != (ssize_t)input_size)
-        perror("symbol_file.crash");
-    fprintf(stderr, "FAIL: %s\n", why);
-    abort();
-}
 
 static void sum(void *context, uint64_t va)
 {
@@ -71,26 +48,10 @@ static void walk(struct symbol_file *file)
     (void)keep;
 }
 
-static uint64_t now_ns(void)
+static bool read_file(int fd, const uint8_t *bytes, size_t size)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-/* Returns whether the file was accepted. */
-static bool run(const uint8_t *bytes, size_t size, uint64_t *took_ns)
-{
-    static int fd = -1;
-    if (fd < 0)
-        fd = memfd_create("symbol_file", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || pwrite(fd, bytes, size, 0) != (ssize_t)size) {
-        perror("memfd");
-        exit(2);
-    }
-    input = bytes;
-    input_size = size;
-    uint64_t start = now_ns();
+    (void)bytes;
+    (void)size;
     struct symbol_file *file;
     struct err *error = symbol_file_open_fd(fd, "/nonexistent/fuzz", &file);
     bool is_open = !error;
@@ -100,26 +61,7 @@ static bool run(const uint8_t *bytes, size_t size, uint64_t *took_ns)
         fail("an error and a file");
     symbol_file_close(file);
     err_free(error);
-    *took_ns = now_ns() - start;
-    if (*took_ns > 2000000000)
-        fail("too slow");
     return is_open;
 }
 
-#ifdef LIBFUZZER
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
-{
-    uint64_t took_ns;
-    run(bytes, size, &took_ns);
-    return 0;
-}
-#else
-
-#include "fuzz/mutate.h"
-
-int main(int argc, char **argv)
-{
-    return mutate_main(argc, argv, "symbol_file", false, run);
-}
-#endif
+static const struct fuzzer fuzzer = {"symbol_file", false, 2000000000, read_file};

@@ -7,21 +7,31 @@ MULTIARCH = $(shell $(CC) -print-multiarch)
 M64 = -m64
 M32 = -m32 -idirafter /usr/include/$(MULTIARCH)
 
-VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so
+VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so libv_leaf.so
 # One source in the ways that programs come: v_count-KIND.
 VARIANT_KINDS = nopie static static-pie stripped musl musl-static
-VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_exceptions-static v_signals-static-pie v_fault_throw-static
+VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_exceptions-static v_signals-static-pie v_fault_throw-static \
+	v_stacks-static v_stacks-now v_climb-stripped v_climb-nopie v_climb-bare
 FLAGS_nopie = -no-pie -fno-pie
 FLAGS_static = -static -no-pie -fno-pie
 FLAGS_static-pie = -static-pie -fPIE
 FLAGS_stripped = -s
+FLAGS_bare = -s -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-exceptions -fno-omit-frame-pointer
+FLAGS_now = -Wl,-z,now -fcf-protection
 
 $(foreach w,64 32,$(VICTIMS)/$(w)/v_fault_throw $(VICTIMS)/$(w)/v_fault_throw-static): VICTIM_CFLAGS += -fnon-call-exceptions
+
+define library_rules
+$(VICTIMS)/$(1)/v_climb_library: VICTIM_LIBS += -L$(VICTIMS)/$(1) -lv_leaf -Wl,-rpath,'$$$$ORIGIN'
+$(VICTIMS)/$(1)/v_climb_library: $(VICTIMS)/$(1)/libv_leaf.so
+endef
+$(eval $(call library_rules,64))
+$(eval $(call library_rules,32))
 
 victims: $(foreach w,64 32,$(addprefix $(VICTIMS)/$(w)/,$(VICTIM_NAMES) $(VARIANTS)))
 
 define victim_rules
-$(VICTIMS)/$(1)/libv_plugin.so: test/victim/libv_plugin.c test/victim/victim.h
+$(VICTIMS)/$(1)/libv_%.so: test/victim/libv_%.c test/victim/victim.h
 	@mkdir -p $$(@D)
 	$$(CC) $$(M$(1)) $$(VICTIM_CFLAGS) -shared -fPIC -o $$@ $$<
 $(VICTIMS)/$(1)/%: test/victim/%.c test/victim/victim.h
@@ -30,7 +40,7 @@ $(VICTIMS)/$(1)/%: test/victim/%.c test/victim/victim.h
 $(VICTIMS)/$(1)/%: test/victim/%.cc test/victim/victim.h
 	@mkdir -p $$(@D)
 	g++ $$(M$(1)) $$(VICTIM_CFLAGS) -o $$@ $$< $$(VICTIM_LIBS)
-$(foreach k,nopie static static-pie stripped,$(call variant_rules,$(1),$(k)))
+$(foreach k,nopie static static-pie stripped bare now,$(call variant_rules,$(1),$(k)))
 endef
 define variant_rules
 
@@ -67,8 +77,8 @@ $(VICTIMS)/musl32.specs:
 
 # test/unit/FOLDER_NAME.c is one program; a test of several files is all of test/insn/state_*.c.
 UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal \
-	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal ops softfloat cost) \
-	$(AGENT_SRC:%.c=$(BUILD)/test/stream/$(w)/obj/agent/%.o))
+	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal guarded ops softfloat cost) \
+	$(AGENT_SRC:%.c=$(BUILD)/test/stream/$(w)/obj/agent/%.o)) $(BUILD)/test/report/make
 unit-tests: $(UNIT_TESTS)
 $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
@@ -77,6 +87,10 @@ $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a
 $(BUILD)/test/insn/state_equal: $(wildcard test/insn/state_*.c) test/insn/state.h $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(HOST_CFLAGS)) -o $@ $(wildcard test/insn/state_*.c) $(BUILD)/libprobity.a $(LIBS)
+
+$(BUILD)/test/report/make: test/report/make.c test/report/make.h $(BUILD)/libprobity.a
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(HOST_CFLAGS)) -I. -o $@ $< $(BUILD)/libprobity.a $(LIBS)
 
 # Programs of test/stream come in both widths. What runs while a body is called is compiled as for the agent: vector registers and the
 # direction of string instructions are then the traced program's.
@@ -102,7 +116,7 @@ $(eval $(call stream_rules,32))
 
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
-FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print,$(wildcard src/$(d)/*.c))
+FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print trace tree report,$(wildcard src/$(d)/*.c)) src/unwind/walk.c
 FUZZED_OBJ = $(FUZZED_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
 FUZZ_CFLAGS = $(STD) $(WARN) -I. -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 fuzzers: $(FUZZERS)
@@ -115,7 +129,7 @@ $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_OBJ)
 # Streams come from the generator of test/stream, and run in its world.
 FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
 	$(addprefix test/stream/equal_,program.c run.c world.c)
-$(BUILD)/fuzz/stream_%: $(BUILD)/fuzz/obj/fuzz/stream_%.o $(FUZZED_STREAM_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
+$(filter $(BUILD)/fuzz/stream_%,$(FUZZERS)): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_STREAM_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
 	$(CC) $(FUZZ_CFLAGS) -o $@ $^
 -include $(wildcard $(BUILD)/fuzz/obj/*/*.d $(BUILD)/fuzz/obj/*/*/*.d $(BUILD)/fuzz/obj/*/*/*/*.d)
 

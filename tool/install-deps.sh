@@ -7,9 +7,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(gcc g++ gcc-12 make gcc-12-multilib g++-12-multilib libc6-dev-i386 linux-libc-dev libzydis-dev libdw-dev libelf-dev libiberty-dev
-    liblzma-dev)
+    liblzma-dev zlib1g-dev libncurses-dev)
 test_packages=(sqlite3 bash perl python3 gzip openssl musl-tools gdb binutils strace busybox-static xz-utils libc6-i386 lib32stdc++6
-    util-linux procps systemtap-sdt-dev dwz libjemalloc2 liblzf1 libatomic1 libpcre2-8-0 zlib1g)
+    util-linux procps systemtap-sdt-dev dwz libjemalloc2 liblzf1 libatomic1 libpcre2-8-0 zlib1g babeltrace2
+    tmux valgrind golang-go libdevel-nytprof-perl)
 bench_packages=(bpftrace uftrace linux-perf lttng-tools liblttng-ust-dev valgrind)
 app_packages=(nginx redis-tools)
 i386_packages=(sqlite3 bash perl-base python3.11-minimal libpython3.11-stdlib gzip openssl xz-utils zstd busybox-static musl musl-dev

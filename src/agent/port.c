@@ -94,11 +94,11 @@ static uint32_t current_tid(const struct wire_process *process)
     if (!process->tid_offset)
         return process->quiet ? process->pid : (uint32_t)agent_call4(NR_GETTID, 0, 0, 0, 0);
     uint32_t tid;
-    long offset = process->tid_offset;
+    long offset = process->tid_offset; /* asked for only behind the question: before, there may be no segment */
 #if defined __x86_64__
-    __asm__("movl %%fs:(%1),%0" : "=r"(tid) : "r"(offset));
+    __asm__ volatile("movl %%fs:(%1),%0" : "=r"(tid) : "r"(offset));
 #else
-    __asm__("movl %%gs:(%1),%0" : "=r"(tid) : "r"(offset));
+    __asm__ volatile("movl %%gs:(%1),%0" : "=r"(tid) : "r"(offset));
 #endif
     return tid;
 }
@@ -129,7 +129,7 @@ static uint64_t place_word(const struct wire_fire *fire, uint32_t what)
     const struct wire_process *process = process_of(fire);
     if (fire->place >= process->place_count)
         return 0;
-    const struct wire_place *place = (const struct wire_place *)(uintptr_t)process->places_va + fire->place;
+    struct wire_place *place = (struct wire_place *)(uintptr_t)process->places_va + fire->place;
     switch (what) {
     case WIRE_CTX_PC:
         return ((const uint64_t *)(uintptr_t)process->place_pcs_va)[fire->place];
@@ -139,6 +139,8 @@ static uint64_t place_word(const struct wire_fire *fire, uint32_t what)
         return place->row;
     case WIRE_CTX_FUNC:
         return place->func;
+    case WIRE_CTX_QUOTA:
+        return (uint64_t)(int64_t)__atomic_fetch_sub(&place->quota, 1, __ATOMIC_RELAXED);
     default:
         return place->probe;
     }
@@ -171,11 +173,14 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     }
 }
 
-void port_comm(struct wire_fire *fire, char to[16])
+/* Only its own name can be asked for by a thread without opening a file: another one's process has the name it was loaded with. */
+void port_comm(struct wire_fire *fire, bool of_process, char to[16])
 {
+    const struct wire_process *process = process_of(fire);
+    bool other = of_process && port_ctx(fire, WIRE_CTX_TID) != port_ctx(fire, WIRE_CTX_PID);
     for (int i = 0; i < 16; i++)
-        ((volatile char *)to)[i] = 0;
-    if (!process_of(fire)->quiet)
+        ((volatile char *)to)[i] = other ? process->comm[i] : 0;
+    if (!other && !process->quiet)
         agent_call4(NR_PRCTL, PR_GET_NAME_OP, (long)to, 0, 0);
 }
 

@@ -42,16 +42,16 @@ static const char usage_text[] =
 /* -l without a pattern: functions and USDT probes are listed only of files that are named. */
 static const char kinds_text[] = "BEGIN\nEND\ninterval:hz:\ninterval:ms:\ninterval:s:\ninterval:us:\nself:signal:SIGUSR1\n";
 
-enum { OPTION_INCLUDE = 256, OPTION_INFO, OPTION_UNSAFE, OPTION_NO_WARNINGS, OPTION_DIALECT, OPTION_DRY_RUN, OPTION_IGNORED };
+enum { OPTION_INFO = TRACING_OPTIONS, OPTION_NO_WARNINGS, OPTION_DRY_RUN, OPTION_IGNORED };
 
 static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {"info", no_argument, NULL, OPTION_INFO},
-    {"include", required_argument, NULL, OPTION_INCLUDE},
-    {"unsafe", no_argument, NULL, OPTION_UNSAFE},
+    {"include", required_argument, NULL, TRACING_INCLUDE},
+    {"unsafe", no_argument, NULL, TRACING_UNSAFE},
     {"no-warnings", no_argument, NULL, OPTION_NO_WARNINGS},
-    {"dialect", required_argument, NULL, OPTION_DIALECT},
+    {"dialect", required_argument, NULL, TRACING_DIALECT},
     {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"usdt-file-activation", no_argument, NULL, OPTION_IGNORED},
     {"no-feature", required_argument, NULL, OPTION_IGNORED},
@@ -94,44 +94,10 @@ static struct err *set_buffering(const char *mode)
 static struct err *parse_option(struct tracing *tracing, int option, int argc, char **argv)
 {
     switch (option) {
-    case 'e':
-        tracing->live.name = "stdin";
-        tracing->live.text = optarg;
-        tracing->live.length = strlen(optarg);
-        break;
-    case 'p':
-        return tracing_add_pid(tracing, optarg);
-    case 'c':
-        return tracing_split_command(tracing, optarg);
-    case 'f':
-        return tracing_set_format(tracing, optarg);
     case 'B':
         return set_buffering(optarg);
-    case OPTION_DIALECT:
-        return tracing_set_dialect(tracing, optarg);
-    case 'o':
-        tracing->out_path = optarg;
-        break;
-    case 'I':
-        VEC_PUSH(&tracing->include_dir, optarg);
-        break;
-    case OPTION_INCLUDE:
-        VEC_PUSH(&tracing->include_file, optarg);
-        break;
-    case 'l':
-        tracing->lists = true;
-        break;
     case 'd':
         set_dump(tracing, argc, argv);
-        break;
-    case 'q':
-        tracing->live.quiet = true;
-        break;
-    case 'v':
-        tracing->live.verbose = true;
-        break;
-    case OPTION_UNSAFE:
-        tracing->live.unsafe = true;
         break;
     case OPTION_NO_WARNINGS:
         tracing->live.no_warnings = true;
@@ -143,7 +109,7 @@ static struct err *parse_option(struct tracing *tracing, int option, int argc, c
     case OPTION_IGNORED:
         break;
     default:
-        return err_new(ERR_USAGE, "no such option, or its value is missing: `bpftrace --help` has them all");
+        return tracing_option(tracing, option, "no such option, or its value is missing: `bpftrace --help` has them all");
     }
     return NULL;
 }

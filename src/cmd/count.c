@@ -1,5 +1,7 @@
 #include "cmd/cmd.h"
 
+#include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/memory.h"
 #include "load/session.h"
 
@@ -11,7 +13,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char usage_text[] =
@@ -150,21 +151,7 @@ static void show_progress(void *context, const char *module, size_t places, size
 
 static double now_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int signals_fd(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC);
+    return (double)clock_now_ns() / 1e9;
 }
 
 static struct err *run(struct counting *counting, int signal_fd)
@@ -280,13 +267,6 @@ static struct err *count(struct counting *counting, int signal_fd)
 
 /* ---- options ---- */
 
-static struct err *parse_seconds(const char *text, const char *option, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return *end || end == text || !(*out > 0) || *out > 1e9 ? err_new(ERR_USAGE, "%s: %s: not a number of seconds", option, text) : NULL;
-}
-
 static void add_pid(struct counting *counting, pid_t pid)
 {
     for (size_t i = 0; i < counting->pid.n; i++)
@@ -297,13 +277,9 @@ static void add_pid(struct counting *counting, pid_t pid)
 
 static struct err *parse_pid(struct counting *counting, const char *text)
 {
-    char *end;
-    long pid = strtol(text, &end, 10);
-    if (*end || end == text || pid <= 0 || pid > 0x7fffffff)
-        return err_new(ERR_USAGE, "--pid: %s: not a process id", text);
-    if (pid == getpid())
-        return err_new(ERR_USAGE, "--pid: %s: that is probity itself", text);
-    add_pid(counting, (pid_t)pid);
+    pid_t pid;
+    ERR_TRY(cmd_parse_pid(text, &pid));
+    add_pid(counting, pid);
     return NULL;
 }
 
@@ -352,10 +328,10 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
             error = parse_pid(counting, optarg);
             break;
         case 'd':
-            error = parse_seconds(optarg, "--duration", &counting->duration_s);
+            error = cmd_parse_seconds(optarg, "--duration", &counting->duration_s);
             break;
         case 'i':
-            error = parse_seconds(optarg, "--interval", &counting->interval_s);
+            error = cmd_parse_seconds(optarg, "--interval", &counting->interval_s);
             break;
         case 'j':
             counting->json = true;
@@ -407,7 +383,7 @@ int cmd_count(int argc, char **argv)
         deinit(&counting);
         return error ? cmd_fail(error) : 0;
     }
-    int signal_fd = signals_fd();
+    int signal_fd = interrupt_fd(0);
     counting.session = load_session_create(counting.spec.at, counting.spec.n, NULL, show_progress, NULL);
     error = count(&counting, signal_fd);
     struct err *detach_error = load_session_detach(counting.session);

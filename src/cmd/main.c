@@ -13,7 +13,12 @@ static const struct {
     {"list", cmd_list, "show the trace points that a specification means and how each would be probed"},
     {"count", cmd_count, "count hits of trace points in running processes or in a command"},
     {"trace", cmd_trace, "run a script in bpftrace's language against live processes"},
+    {"record", cmd_record, "record calls, samples and other resources of processes as a trace"},
+    {"climb", cmd_climb, "find hot spots of a process and climb to their causes, with few hooks"},
     {"compile", cmd_compile, "show what a script compiles to, for both data models"},
+    {"report", cmd_report, "show a recorded trace: trees, profiles, files of other programs' formats"},
+    {"browse", cmd_browse, "look through a recorded trace on the terminal"},
+    {"import", cmd_import, "make a trace of what another program wrote: events, folded stacks, perf script"},
 };
 
 static void usage(FILE *out)

@@ -9,10 +9,9 @@ static const char usage_text[] =
     "usage: probity trace [OPTION]... -e PROGRAM [ARG]... [-- CMD ARG...]\n"
     "       probity trace [OPTION]... FILE [ARG]... [-- CMD ARG...]\n"
     "       probity trace -l [-v] PATTERN\n"
-    "       probity compile [-I DIR] -e PROGRAM | FILE [ARG]...\n"
     "\n"
     "Runs a script in bpftrace's language against live processes: those given by -p, a command, or every process that maps a file of the\n"
-    "script. 32- and 64-bit processes may be mixed. `probity compile` only shows what the script compiles to, for both data models.\n"
+    "script. 32- and 64-bit processes may be mixed.\n"
     "\n"
     "  -e PROGRAM          the script\n"
     "  -p, --pid PID       a running process; may be given several times\n"
@@ -37,42 +36,25 @@ static const char usage_text[] =
     "  probity trace -p 1234 -e 'uprobe:libc:open* { printf(\"%s\\n\", str(arg0)); }'\n"
     "  probity trace -e 'uretprobe:bash:readline { printf(\"%s\\n\", str(retval)); }'\n";
 
+static const char compile_usage_text[] =
+    "usage: probity compile [-d] [-I DIR] [--include FILE] -e PROGRAM | FILE [ARG]...\n"
+    "\n"
+    "Shows what a script for `probity trace` compiles to, for 64- and 32-bit processes. No process is touched.\n"
+    "\n"
+    "  -e PROGRAM          the script\n"
+    "  -d                  print the checked tree first\n"
+    "  -I DIR              look for included files in DIR\n"
+    "      --include FILE  as if the script included it\n"
+    "\n"
+    "examples:\n"
+    "  probity compile -e 'uprobe:libc:malloc { @[comm] = hist(arg0); }'\n"
+    "  probity compile -d script.bt\n";
+
 static struct err *parse_option(struct tracing *tracing, int option, bool *help)
 {
     switch (option) {
-    case 'e':
-        tracing->live.name = "stdin";
-        tracing->live.text = optarg;
-        tracing->live.length = strlen(optarg);
-        break;
-    case 'p':
-        return tracing_add_pid(tracing, optarg);
-    case 'c':
-        return tracing_split_command(tracing, optarg);
-    case 'f':
-        return tracing_set_format(tracing, optarg);
-    case 'D':
-        return tracing_set_dialect(tracing, optarg);
-    case 'o':
-        tracing->out_path = optarg;
-        break;
-    case 'I':
-        VEC_PUSH(&tracing->include_dir, optarg);
-        break;
-    case 'i':
-        VEC_PUSH(&tracing->include_file, optarg);
-        break;
-    case 'l':
-        tracing->lists = true;
-        break;
     case 'd':
         tracing->dumps_tree = tracing->dumps_stream = true;
-        break;
-    case 'q':
-        tracing->live.quiet = true;
-        break;
-    case 'v':
-        tracing->live.verbose = true;
         break;
     case 'F':
         tracing->live.follow = true;
@@ -80,25 +62,27 @@ static struct err *parse_option(struct tracing *tracing, int option, bool *help)
     case 'L':
         tracing->live.lossless = true;
         break;
-    case 'u':
-        tracing->live.unsafe = true;
-        break;
     case 'h':
         *help = true;
         break;
     default:
-        return err_new(ERR_USAGE, "trace: no such option, or its value is missing; `probity trace --help` has them all");
+        return tracing_option(tracing, option, "trace: no such option, or its value is missing; `probity trace --help` has them all");
     }
     return NULL;
 }
 
 static struct err *parse(struct tracing *tracing, int argc, char **argv, bool *help)
 {
-    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},     {"format", required_argument, NULL, 'f'},
-                                            {"include", required_argument, NULL, 'i'}, {"verbose", no_argument, NULL, 'v'},
-                                            {"follow", no_argument, NULL, 'F'},        {"lossless", no_argument, NULL, 'L'},
-                                            {"unsafe", no_argument, NULL, 'u'},        {"dialect", required_argument, NULL, 'D'},
-                                            {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},
+                                            {"format", required_argument, NULL, 'f'},
+                                            {"include", required_argument, NULL, TRACING_INCLUDE},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"follow", no_argument, NULL, 'F'},
+                                            {"lossless", no_argument, NULL, 'L'},
+                                            {"unsafe", no_argument, NULL, TRACING_UNSAFE},
+                                            {"dialect", required_argument, NULL, TRACING_DIALECT},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     int own = argc;
     opterr = 0;
     for (int i = 1; i < argc && own == argc; i++)
@@ -135,7 +119,7 @@ static int run(int argc, char **argv, bool dumps)
     if (!error)
         error = parse(&tracing, argc, argv, &help);
     if (help)
-        fputs(usage_text, stdout);
+        fputs(dumps ? compile_usage_text : usage_text, stdout);
     else if (!error)
         error = tracing_run(&tracing, &code);
     tracing_deinit(&tracing);

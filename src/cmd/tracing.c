@@ -1,10 +1,13 @@
 #include "cmd/tracing.h"
 
+#include "cmd/cmd.h"
+
 #include "script/script.h"
 #include "stream/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,19 +46,16 @@ struct err *tracing_read_script(struct tracing *tracing, const char *path)
     return NULL;
 }
 
-struct err *tracing_add_pid(struct tracing *tracing, const char *text)
+static struct err *add_pid(struct tracing *tracing, const char *text)
 {
-    char *end;
-    long pid = strtol(text, &end, 10);
-    if (*end || end == text || pid <= 0 || pid > 0x7fffffff)
-        return err_new(ERR_USAGE, "--pid: %s: not a process id", text);
-    if (pid == getpid())
-        return err_new(ERR_USAGE, "--pid: %s: that is probity itself", text);
-    VEC_PUSH(&tracing->pid, (pid_t)pid);
+    pid_t pid;
+    ERR_TRY(cmd_parse_pid(text, &pid));
+    VEC_PUSH(&tracing->pid, pid);
     return NULL;
 }
 
-struct err *tracing_split_command(struct tracing *tracing, const char *text)
+/* Words with quotes and backslashes as a shell has them, without anything else of it. */
+static struct err *split_command(struct tracing *tracing, const char *text)
 {
     char *copy = memory_alloc(strlen(text) + 1), *out = copy;
     VEC(char *) word = {0};
@@ -92,7 +92,7 @@ struct err *tracing_split_command(struct tracing *tracing, const char *text)
     return NULL;
 }
 
-struct err *tracing_set_format(struct tracing *tracing, const char *text)
+static struct err *set_format(struct tracing *tracing, const char *text)
 {
     if (strcmp(text, "json") && strcmp(text, "text"))
         return err_new(ERR_USAGE, "-f: %s: it is text or json", text);
@@ -100,12 +100,54 @@ struct err *tracing_set_format(struct tracing *tracing, const char *text)
     return NULL;
 }
 
-struct err *tracing_set_dialect(struct tracing *tracing, const char *text)
+static struct err *set_dialect(struct tracing *tracing, const char *text)
 {
     if (strcmp(text, "0.17") && strcmp(text, "0.26"))
         return err_new(ERR_USAGE, "--dialect: %s: it is 0.17 or 0.26", text);
     tracing->live.dialect = strcmp(text, "0.17") ? PRINT_26 : PRINT_17;
     return NULL;
+}
+
+struct err *tracing_option(struct tracing *tracing, int option, const char *message)
+{
+    switch (option) {
+    case 'e':
+        tracing->live.name = "stdin";
+        tracing->live.text = optarg;
+        tracing->live.length = strlen(optarg);
+        return NULL;
+    case 'p':
+        return add_pid(tracing, optarg);
+    case 'c':
+        return split_command(tracing, optarg);
+    case 'f':
+        return set_format(tracing, optarg);
+    case TRACING_DIALECT:
+        return set_dialect(tracing, optarg);
+    case 'o':
+        tracing->out_path = optarg;
+        return NULL;
+    case 'I':
+        VEC_PUSH(&tracing->include_dir, optarg);
+        return NULL;
+    case TRACING_INCLUDE:
+        VEC_PUSH(&tracing->include_file, optarg);
+        return NULL;
+    case 'l':
+        tracing->lists = true;
+        return NULL;
+    case 'q':
+        tracing->live.quiet = true;
+        return NULL;
+    case 'v':
+        tracing->live.verbose = true;
+        return NULL;
+    case TRACING_UNSAFE:
+        tracing->live.unsafe = true;
+        return NULL;
+    default:
+        return err_new(ERR_USAGE, "%s", message);
+    }
 }
 
 void tracing_set_pattern(struct tracing *tracing, const char *pattern)

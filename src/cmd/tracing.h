@@ -16,12 +16,12 @@ struct tracing {
     int wrong_script; /* the exit code when the script has errors */
 };
 
+/* Options that have no letter in either of the two. */
+enum { TRACING_INCLUDE = 256, TRACING_UNSAFE, TRACING_DIALECT, TRACING_OPTIONS };
+/* An option that they have in common, with its value in optarg. Another one: ERR_USAGE with the message. */
+struct err *tracing_option(struct tracing *tracing, int option, const char *message);
+
 struct err *tracing_read_script(struct tracing *tracing, const char *path);
-struct err *tracing_add_pid(struct tracing *tracing, const char *text);
-/* Words with quotes and backslashes as a shell has them, without anything else of it. */
-struct err *tracing_split_command(struct tracing *tracing, const char *text);
-struct err *tracing_set_format(struct tracing *tracing, const char *text);
-struct err *tracing_set_dialect(struct tracing *tracing, const char *text);
 /* The pattern of -l becomes the script: a clause that does nothing at the places that it means. */
 void tracing_set_pattern(struct tracing *tracing, const char *pattern);
 /* What BPFTRACE_... variables of the environment say. */

@@ -1,6 +1,7 @@
 /* What clauses that the controller runs itself (BEGIN, END, interval, profile) need of the world: see stream/port.h. */
 #include "stream/port.h"
 
+#include "base/clock.h"
 #include "drain/session.h"
 
 #include <sched.h>
@@ -9,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -24,13 +24,6 @@ bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes)
 {
     struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)va, bytes};
     return fire->pid && fire->pid != (uint32_t)getpid() && process_vm_readv((pid_t)fire->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
@@ -50,7 +43,7 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     case WIRE_CTX_CPU:
         return subject ? subject->cpu : (uint32_t)sched_getcpu();
     case WIRE_CTX_NSECS:
-        return subject ? subject->ns : now_ns();
+        return subject ? subject->ns : clock_now_ns();
     case WIRE_CTX_RAND:
         return (uint32_t)(random() ^ random() << 16);
     case WIRE_CTX_PC:
@@ -60,13 +53,14 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     }
 }
 
-void port_comm(struct wire_fire *fire, char to[16])
+void port_comm(struct wire_fire *fire, bool of_process, char to[16])
 {
     const struct drain_subject *subject = subject_of(fire);
+    const char *name = !subject ? NULL : of_process ? subject->process_name(subject, fire->pid) : subject->comm;
     memset(to, 0, 16);
-    if (subject)
-        memcpy(to, subject->comm, strnlen(subject->comm, 15));
-    else
+    if (name)
+        memcpy(to, name, strnlen(name, 15));
+    if (!subject)
         prctl(PR_GET_NAME, to);
 }
 
@@ -78,7 +72,7 @@ void port_signal(struct wire_fire *fire, int number)
 
 uint64_t port_time(const struct wire_fire *fire)
 {
-    return ((const struct wire_session *)(uintptr_t)fire->session_va)->tsc_mult ? __rdtsc() : now_ns();
+    return ((const struct wire_session *)(uintptr_t)fire->session_va)->tsc_mult ? __rdtsc() : clock_now_ns();
 }
 
 /* The controller is the one that makes room: there is nobody to wait for. */
@@ -92,6 +86,12 @@ uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
 {
     (void)fire, (void)number, (void)bytes;
     return 0;
+}
+
+uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root)
+{
+    const struct drain_subject *subject = subject_of(fire);
+    return subject && subject->stack ? subject->stack(subject, fire, pcs, room, root) : 0;
 }
 
 uint64_t port_st0(struct wire_fire *fire)

@@ -1,8 +1,9 @@
-/* Rings → records, merged by time.
+/* Rings → records, merged by time, or each ring by itself in batches.
  *
  * A pass takes what was written before it began. Each ring is read in order, so a thread's records stay in order; between rings the earlier
  * time goes first. A record that is reserved but never committed (its thread was killed in the middle) would hold up its ring: it is
- * skipped once its thread is gone, or when the run is over. */
+ * skipped once its thread is gone, or says that it has jumped out of it, or when the run is over. */
+#include "base/clock.h"
 #include "drain/session.h"
 #include "stream/stream.h"
 
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 struct reader {
@@ -22,7 +22,9 @@ struct reader {
     uint32_t tail, end; /* what this pass may read */
     bool ready;         /* `head` is the next record */
     bool over;          /* nobody writes what is there any more */
+    bool in_hole;       /* what comes next may be the rest of what was never written */
     struct wire_record head;
+    uint32_t told; /* `tail` when writers were last told of room; batches only */
 };
 
 static uint64_t *copy_buffer(void)
@@ -51,11 +53,35 @@ static bool thread_is_gone(const struct drain_session *session, const struct wir
     return !session->has_strangers && syscall(SYS_tgkill, record->pid, record->tid, 0) < 0 && errno == ESRCH;
 }
 
-/* Whether the bytes at the tail are a record whose size can be believed. */
-static bool sane(const struct reader *reader, uint32_t state, uint32_t least)
+/* Whether the bytes at the tail are a record whose size can be believed. In a hole an id may stand where a size is looked for; what follows
+ * it there is nothing. */
+static bool sane(const struct reader *reader, const struct wire_record *record, uint32_t state)
 {
-    uint32_t bytes = state >> 2, at = reader->tail & (reader->size - 1);
-    return bytes >= least && bytes % 8 == 0 && bytes <= reader->size - at && bytes <= reader->end - reader->tail;
+    uint32_t bytes = state >> 2, room = reader->size - (reader->tail & (reader->size - 1));
+    if (bytes % 8 || bytes > room || bytes > reader->end - reader->tail)
+        return false;
+    if ((state & 3) == WIRE_RECORD_PADDING)
+        return bytes == room;
+    return bytes >= sizeof *record && (!reader->in_hole || (record->pid && record->tid));
+}
+
+static void count_lost(struct drain_session *session)
+{
+    __atomic_add_fetch(&wire_state(session->memory)->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
+}
+
+/* A writer went before it could say how much it reserved: at least a record's head, in which there may be an id already, and then nothing.
+ * What is padding reaches to the end of the ring. */
+static void skip_hole(struct drain_session *session, struct reader *reader)
+{
+    uint32_t bytes = 8, left = reader->size - (reader->tail & (reader->size - 1));
+    if (!reader->in_hole) {
+        count_lost(session);
+        bytes = sizeof(struct wire_record);
+    }
+    bytes = bytes < left ? bytes : left;
+    reader->in_hole = true;
+    release(reader, bytes < reader->end - reader->tail ? bytes : reader->end - reader->tail);
 }
 
 /* Finds the next committed record of the ring. */
@@ -66,32 +92,37 @@ static void advance(struct drain_session *session, struct reader *reader)
         uint32_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
         switch (state & 3) {
         case WIRE_RECORD_COMMITTED:
-            if (!sane(reader, state, sizeof *record))
+            if (!sane(reader, record, state))
                 break;
+            reader->in_hole = false;
             reader->head = *record;
             reader->head.state = state;
             reader->ready = true;
             return;
         case WIRE_RECORD_PADDING:
-            if (!sane(reader, state, 8))
+            if (!sane(reader, record, state))
                 break;
             release(reader, state >> 2);
             continue;
         case WIRE_RECORD_RESERVED:
-            if (!sane(reader, state, sizeof *record))
+            if (!sane(reader, record, state))
                 break;
-            if (!reader->over && !thread_is_gone(session, record))
+            if (!reader->over && __atomic_load_n(&reader->ring->left, __ATOMIC_ACQUIRE) != reader->tail + 1 &&
+                !thread_is_gone(session, record))
                 return;
             if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) != state)
                 continue; /* it was committed before its thread went */
-            __atomic_add_fetch(&wire_state(session->memory)->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
+            reader->in_hole = false;
+            count_lost(session);
             release(reader, state >> 2);
             continue;
         default:
             if (!reader->over)
                 return; /* reserved this instant */
+            skip_hole(session, reader);
+            continue;
         }
-        /* A writer that was killed before it could say how much it reserved, or one that wrote nonsense: look for the next record. */
+        /* Somebody wrote nonsense: look for the next record. */
         release(reader, 8);
     }
 }
@@ -126,27 +157,32 @@ static void tell_writers(struct drain_session *session)
         syscall(SYS_futex, &wire_state(session->memory)->reader, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 
-/* Since when each ring stands still before a record that is not committed. */
-static void note_stuck(struct drain_session *session, const struct reader *reader)
+/* Since when the ring stands still before a record that is not committed. */
+static void note_stuck(struct drain_session *session, uint32_t number, const struct reader *reader)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    for (uint32_t i = 0; i < session->layout.ring_count; i++) {
-        struct drain_stuck *stuck = &session->stuck[i];
-        bool is_stuck = reader[i].tail != reader[i].end;
-        if (!is_stuck || stuck->tail != reader[i].tail || !stuck->since_ns)
-            *stuck = (struct drain_stuck){.tail = reader[i].tail,
-                                          .since_ns = is_stuck ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec : 0};
-    }
+    struct drain_stuck *stuck = &session->stuck[number];
+    bool is_stuck = reader->tail != reader->end && !reader->ready;
+    if (is_stuck && stuck->tail == reader->tail && stuck->since_ns)
+        return;
+    *stuck = (struct drain_stuck){.tail = reader->tail, .since_ns = is_stuck ? clock_now_ns() : 0};
 }
 
-bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns)
+bool drain_is_stuck(const struct drain_session *session)
+{
+    for (uint32_t i = 0; i < session->layout.ring_count; i++)
+        if (session->stuck[i].since_ns)
+            return true;
+    return false;
+}
+
+bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns, uint64_t full_before_ns)
 {
     bool any = false;
     for (uint32_t i = 0; i < session->layout.ring_count; i++) {
         struct drain_stuck *stuck = &session->stuck[i];
-        stuck->is_asked = stuck->since_ns && stuck->since_ns < before_ns;
         stuck->head = __atomic_load_n(&ring_at(session, i)->head, __ATOMIC_ACQUIRE);
+        bool is_half_full = stuck->head - stuck->tail > session->layout.ring_bytes / 2;
+        stuck->is_asked = stuck->since_ns && stuck->since_ns < (is_half_full ? full_before_ns : before_ns);
         any |= stuck->is_asked;
     }
     return any;
@@ -158,22 +194,34 @@ void drain_end_abandon(struct drain_session *session)
         session->stuck[i].is_abandoned = session->stuck[i].is_asked;
 }
 
+/* `over`: the run is, and nobody writes any more. */
+static struct reader begin_reading(const struct drain_session *session, uint32_t number, bool over)
+{
+    struct wire_ring *ring = ring_at(session, number);
+    uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+    struct reader reader = {.ring = ring,
+                            .data = (char *)(ring + 1),
+                            .size = session->layout.ring_bytes,
+                            .tail = tail,
+                            .told = tail,
+                            .end = head,
+                            .over = over};
+    if (head - tail > reader.size || tail % 8)
+        reader.end = tail; /* nonsense */
+    if (session->stuck[number].is_abandoned && session->stuck[number].head - tail <= head - tail) {
+        reader.end = session->stuck[number].head;
+        reader.over = true;
+    }
+    return reader;
+}
+
 static size_t one_pass(struct drain_session *session, const struct wire_stream *stream, bool over, drain_record_fn *take, void *context)
 {
     enum { TELL_EVERY = 4096 };
     uint32_t count = session->layout.ring_count;
     struct reader reader[count];
     for (uint32_t i = 0; i < count; i++) {
-        struct wire_ring *ring = ring_at(session, i);
-        uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
-        reader[i] = (struct reader){
-            .ring = ring, .data = (char *)(ring + 1), .size = session->layout.ring_bytes, .tail = tail, .end = head, .over = over};
-        if (head - tail > reader[i].size || tail % 8)
-            reader[i].end = tail; /* nonsense */
-        if (session->stuck[i].is_abandoned && session->stuck[i].head - tail <= head - tail) {
-            reader[i].end = session->stuck[i].head;
-            reader[i].over = true;
-        }
+        reader[i] = begin_reading(session, i, over);
         advance(session, &reader[i]);
     }
     size_t taken = 0;
@@ -190,7 +238,8 @@ static size_t one_pass(struct drain_session *session, const struct wire_stream *
         advance(session, first);
     }
     tell_writers(session);
-    note_stuck(session, reader);
+    for (uint32_t i = 0; i < count; i++)
+        note_stuck(session, i, &reader[i]);
     return taken;
 }
 
@@ -201,4 +250,84 @@ size_t drain_records(struct drain_session *session, const struct wire_stream *st
         total += taken = one_pass(session, stream, all, take, context);
     while (all && taken);
     return total;
+}
+
+/* ---- each ring by itself ---- */
+
+enum { BATCH_RECORDS = 1024, BATCH_BYTES = 64 << 10 };
+
+struct batch {
+    const struct wire_stream *stream;
+    drain_batch_fn *take;
+    void *context;
+    size_t count, payload_bytes;
+    struct drain_record record[BATCH_RECORDS];
+    uint64_t payload[BATCH_BYTES / 8];
+};
+
+/* Copies the committed record at `at` of the ring into the batch. What makes no sense to the stream is left out. */
+static void put_record(struct batch *batch, const char *at, uint32_t state)
+{
+    struct drain_record *record = &batch->record[batch->count];
+    record->head = *(const struct wire_record *)at;
+    record->head.state = state;
+    record->payload_bytes = (state >> 2) - (uint32_t)sizeof record->head;
+    if (payload_of(batch->stream, &record->head) != record->payload_bytes || record->head.clause >= batch->stream->clause_count)
+        return;
+    record->payload = memcpy((char *)batch->payload + batch->payload_bytes, at + sizeof record->head, record->payload_bytes);
+    batch->payload_bytes += record->payload_bytes;
+    batch->count++;
+}
+
+/* The records from the ring's tail on, as far as they are committed, lie in one piece and have room in the batch; at most so many. They are
+ * released before they are handed over, so that writers can go on. False: there was none. */
+static bool take_run(struct drain_session *session, struct reader *reader, struct batch *batch, size_t most)
+{
+    struct reader ahead = *reader;
+    batch->count = batch->payload_bytes = 0;
+    while (batch->count < BATCH_RECORDS && batch->count < most && ahead.tail != ahead.end) {
+        const char *at = ahead.data + (ahead.tail & (ahead.size - 1));
+        uint32_t state = __atomic_load_n(&((const struct wire_record *)at)->state, __ATOMIC_ACQUIRE), bytes = state >> 2;
+        if ((state & 3) != WIRE_RECORD_COMMITTED || !sane(&ahead, (const struct wire_record *)at, state) ||
+            bytes > BATCH_BYTES - batch->payload_bytes)
+            break;
+        put_record(batch, at, state);
+        ahead.tail += bytes;
+        if (!(ahead.tail & (ahead.size - 1)))
+            break; /* the ring's end */
+    }
+    if (ahead.tail == reader->tail)
+        return false;
+    release(reader, ahead.tail - reader->tail);
+    /* A writer that waits is to find room for a while when it wakes. */
+    if (reader->tail - reader->told >= reader->size / 4) {
+        reader->told = reader->tail;
+        tell_writers(session);
+    }
+    if (batch->count)
+        batch->take(batch->context, batch->record, batch->count);
+    return true;
+}
+
+size_t drain_ring(struct drain_session *session, const struct wire_stream *stream, uint32_t number, bool all, size_t most,
+                  drain_batch_fn *take, void *context, bool *is_empty)
+{
+    static struct batch *batch; /* one at a time is handed out */
+    size_t taken = 0;
+    if (!batch)
+        batch = memory_alloc(sizeof *batch);
+    batch->stream = stream;
+    batch->take = take;
+    batch->context = context;
+    struct reader reader = begin_reading(session, number, all);
+    do {
+        while (taken < most && take_run(session, &reader, batch, most - taken))
+            taken += batch->count;
+        reader.ready = false;
+        advance(session, &reader);
+    } while (reader.ready && taken < most);
+    tell_writers(session);
+    note_stuck(session, number, &reader);
+    *is_empty = reader.tail == reader.end;
+    return taken;
 }

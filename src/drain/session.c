@@ -1,9 +1,11 @@
 #include "drain/session.h"
 
+#include "base/clock.h"
 #include "stream/stream.h"
 
 #include <cpuid.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,20 +15,13 @@
 
 /* ---- time ---- */
 
-static uint64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void drain_clock_read(struct drain_clock *clock)
 {
     /* The reading that took least time tells best what time it was. */
-    uint64_t best = UINT64_MAX;
+    uint64_t best = 0;
     for (int i = 0; i < 16; i++) {
-        uint64_t before = __rdtsc(), ns = monotonic_ns(), after = __rdtsc();
-        if (after - before < best) {
+        uint64_t before = __rdtsc(), ns = clock_now_ns(), after = __rdtsc();
+        if (!i || after - before < best) {
             best = after - before;
             *clock = (struct drain_clock){before + (after - before) / 2, ns};
         }
@@ -125,6 +120,27 @@ static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, 
     *end += (uint64_t)map->nodes * map->node_bytes;
 }
 
+static bool takes_stacks(const struct wire_stream *stream)
+{
+    for (int m = 0; m < WIRE_MODELS; m++) {
+        const struct wire_insn *code = (const void *)((const char *)stream + stream->code_offset[m]);
+        for (uint32_t i = 0; i < stream->code_count[m]; i++)
+            if (code[i].op == WIRE_USTACK)
+                return true;
+    }
+    return false;
+}
+
+static void lay_out_stacks(struct wire_session *layout, uint32_t nodes, uint64_t *end)
+{
+    enum { NODES = 1 << 20, NODES_MOST = 1 << 26, LINE = 64 };
+    layout->stack_nodes = nodes ? nodes < NODES_MOST ? nodes : NODES_MOST : NODES;
+    layout->stack_bucket_mask = power_from(layout->stack_nodes) - 1;
+    layout->stack_buckets_offset = round_up(*end, LINE);
+    layout->stacks_offset = layout->stack_buckets_offset + (layout->stack_bucket_mask + 1ull) * sizeof(uint32_t);
+    *end = layout->stacks_offset + (uint64_t)layout->stack_nodes * sizeof(struct wire_stack_node);
+}
+
 static uint32_t largest_frame(const struct wire_stream *stream)
 {
     uint32_t largest = 64;
@@ -168,9 +184,12 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     end = round_up(end + layout->frame_count * layout->frame_stride, PAGE);
     session->map = memory_zero(layout->map_count, sizeof *session->map);
     session->stuck = memory_zero(layout->ring_count, sizeof *session->stuck);
+    session->frame = memory_zero(layout->frame_count, sizeof *session->frame);
     session->guarded = memory_zero(layout->map_count, sizeof *session->guarded);
     for (uint32_t i = 0; i < layout->map_count; i++)
         lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, layout->map_count, map_states + i * 64, &end);
+    if (takes_stacks(stream))
+        lay_out_stacks(layout, options->stack_nodes, &end);
     layout->bytes = round_up(end, PAGE);
 }
 
@@ -188,7 +207,9 @@ struct err *drain_session_create(const struct wire_stream *stream, const struct 
     lay_out(out, stream, options);
     set_clock(&out->layout, &options->clock);
     out->bytes = out->layout.bytes;
-    out->fd = memfd_create(WIRE_SESSION_NAME, MFD_CLOEXEC);
+    char name[64];
+    snprintf(name, sizeof name, WIRE_SESSION_NAME "-%d", getpid());
+    out->fd = memfd_create(name, MFD_CLOEXEC);
     if (out->fd < 0 || ftruncate(out->fd, (off_t)out->bytes))
         return err_errno(ERR_SYSTEM, errno, "session memory: %zu bytes", out->bytes);
     void *memory = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, out->fd, 0);
@@ -211,6 +232,7 @@ void drain_session_destroy(struct drain_session *session)
         close(session->fd);
     free(session->map);
     free(session->stuck);
+    free(session->frame);
     free(session->guarded);
     VEC_FREE(&session->retired[0]);
     VEC_FREE(&session->retired[1]);

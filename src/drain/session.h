@@ -30,6 +30,8 @@ struct drain_session {
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
     struct drain_stuck *stuck;  /* by ring */
+    uint64_t *frame;            /* by frame of the pool: owner and claim when drain_begin_frames() looked */
+    uint64_t frames_lost;       /* clauses that found none, up to then */
     bool has_strangers;         /* set by the caller: ids in records may be of another pid namespace */
     /* collect.c */
     bool *guarded;                 /* by map: every writer counts itself in and out */
@@ -46,7 +48,8 @@ void drain_clock_read(struct drain_clock *clock);
 
 struct drain_options {
     struct drain_clock clock;
-    uint32_t ring_bytes; /* of each ring, a power of two; 0: as is usual */
+    uint32_t ring_bytes;  /* of each ring, a power of two; 0: as is usual */
+    uint32_t stack_nodes; /* of a stream that takes stacks; 0: as is usual */
     bool lossless;
 };
 
@@ -67,22 +70,40 @@ struct drain_subject {
     const char *comm;
     /* WIRE_CTX_UID, WIRE_CTX_GID or WIRE_CTX_PPID of the process. */
     uint32_t (*owner)(uint32_t pid, enum wire_ctx what);
+    /* As port_stack(). May be NULL: there are none. */
+    uint32_t (*stack)(const struct drain_subject *subject, const struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root);
+    /* The name of the main thread; NULL when it is not known. */
+    const char *(*process_name)(const struct drain_subject *subject, uint32_t pid);
+    void *context; /* of the caller */
 };
 
 /* A record, copied out of its ring. */
 struct drain_record {
     struct wire_record head;
     uint32_t payload_bytes;
-    const void *payload; /* aligned to 8; valid until the next call of drain_records() */
+    const void *payload; /* aligned to 8; valid until the next record is taken */
 };
 typedef void drain_record_fn(void *context, const struct drain_record *record);
 /* Hands over what the rings hold, in order of time across threads (exactly so within a thread), and makes room. With `all`, also what was
  * written while it ran. Returns how many. */
 size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context);
+/* The same of one ring, handed over in pieces, in the order in which they were written, which keeps that of each thread; at most so many.
+ * Payloads are valid during the call. *is_empty: nothing is left of what there was; else there is more, or a record that is not committed
+ * yet. Writers that wait are told in any case that there is still somebody who reads. */
+typedef void drain_batch_fn(void *context, const struct drain_record *record, size_t count);
+size_t drain_ring(struct drain_session *session, const struct wire_stream *stream, uint32_t ring, bool all, size_t most,
+                  drain_batch_fn *take, void *context, bool *is_empty);
 /* Records that nobody will commit: a thread jumped out of a signal handler that had interrupted it in the middle. If rings stand still
- * since before `before_ns`, returns true; the caller then sees to it that every thread has been outside of what clauses call since, and
- * says so with drain_end_abandon(). What is then still not committed is counted as lost, and reading goes on behind it. */
-bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns);
+ * since before `before_ns`, or half full since before `full_before_ns`, returns true; the caller then sees to it that every thread has been
+ * outside of clauses and what they call since, and says so with drain_end_abandon(). What is then still not committed is counted as lost,
+ * and reading goes on behind it. */
+bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns, uint64_t full_before_ns);
+/* A ring stands still before a record that is not committed. */
+bool drain_is_stuck(const struct drain_session *session);
 void drain_end_abandon(struct drain_session *session);
+/* The same for frames of the pool: true when clauses have found none since the last time. What its thread has not given back by the end,
+ * nobody will, and it is taken back. Returns how many. */
+bool drain_begin_frames(struct drain_session *session);
+size_t drain_end_frames(struct drain_session *session);
 
 #endif

@@ -54,7 +54,10 @@ void emit_rm(struct emit *emit, bool w, uint32_t opcode, int reg, const struct e
         emit_u32(emit, (uint32_t)memory->displacement);
         return;
     }
-    uint8_t sib = (uint8_t)((memory->scale == 8 ? 0xc0 : 0) | (index < 0 ? 4 : index & 7) << 3 | (base < 0 ? 5 : base & 7));
+    uint8_t sib = (uint8_t)((memory->scale == 8   ? 0xc0
+                             : memory->scale == 4 ? 0x80
+                                                  : 0) |
+                            (index < 0 ? 4 : index & 7) << 3 | (base < 0 ? 5 : base & 7));
     bool has_sib = index >= 0 || (base & 7) == SP;
     bool small = base >= 0 && memory->displacement >= -128 && memory->displacement <= 127;
     uint8_t mod = base < 0 ? 0 : memory->displacement == 0 && (base & 7) != BP ? 0 : small ? 0x40 : 0x80;

@@ -150,7 +150,10 @@ static void nanoseconds(struct jit *jit, uint64_t since)
     emit_constant(emit, DX, session->tsc_mult);
     jit32_op_rr(jit, 0xf7, 4, DX);
     jit32_shift(jit, RIGHT, session->tsc_shift);
-    EMIT(emit, 0x52, 0x50); /* push %edx; push %eax */
+    EMIT(emit, 0x52); /* push %edx */
+    jit_note_depth(jit, jit_depth(jit) + 4);
+    EMIT(emit, 0x50); /* push %eax */
+    jit_note_depth(jit, jit_depth(jit) + 8);
     jit32_op_rr(jit, 0x89, CX, AX);
     emit_constant(emit, DX, session->tsc_mult);
     jit32_op_rr(jit, 0xf7, 4, DX);
@@ -158,17 +161,24 @@ static void nanoseconds(struct jit *jit, uint64_t since)
     jit32_op_sp(jit, 0x03, AX, 0);
     jit32_op_sp(jit, 0x13, DX, 4);
     EMIT(emit, 0x83, 0xc4, 0x08); /* add $8,%esp */
+    jit_note_depth(jit, jit_depth(jit));
     jit32_op_constant(jit, 0, AX, (uint32_t)base);
     jit32_op_constant(jit, 2, DX, (uint32_t)(base >> 32));
 }
 
-/* eax = the word at `offset` of the place's entry in the table that *`table_va` leads to. */
-static void place_word(struct jit *jit, uint64_t table_va, uint32_t shift_count, int32_t offset)
+/* eax + ecx = the place's entry in the table that *`table_va` leads to. */
+static void find_entry(struct jit *jit, uint64_t table_va, uint32_t shift_count)
 {
     jit32_op_va(jit, 0x8b, AX, table_va, -1, 1);
     jit32_op_sp(jit, 0x8b, CX, jit->place_offset);
     jit32_op_rr(jit, 0xc1, 4, CX);
     EMIT(&jit->emit, (uint8_t)shift_count);
+}
+
+/* eax = the word at `offset` in it. */
+static void place_word(struct jit *jit, uint64_t table_va, uint32_t shift_count, int32_t offset)
+{
+    find_entry(jit, table_va, shift_count);
     emit_rm(&jit->emit, false, 0x8b, AX, &(struct emit_memory){AX, CX, 1, offset});
 }
 
@@ -220,6 +230,14 @@ static bool context(struct jit *jit, const struct wire_insn *insn)
     case WIRE_CTX_PROBE:
         place_word(jit, places_va, 4, offsetof(struct wire_place, probe));
         break;
+    case WIRE_CTX_QUOTA:
+        find_entry(jit, places_va, 4);
+        emit_rm(emit, false, 0x8d, CX, &(struct emit_memory){AX, CX, 1, offsetof(struct wire_place, quota)});
+        EMIT(emit, 0xb8, 0xff, 0xff, 0xff, 0xff);                                /* mov $-1,%eax */
+        emit_rm(emit, false, 0xf00fc1, AX, &(struct emit_memory){CX, -1, 1, 0}); /* lock xadd */
+        EMIT(emit, 0x99);                                                        /* cltd */
+        jit32_result(jit, insn);
+        return true;
     case WIRE_CTX_SP:
         jit32_op_sp(jit, 0x8d, AX, jit->sp_offset);
         break;
@@ -282,9 +300,29 @@ static void vector_register(struct jit *jit, const struct wire_insn *insn)
     jit->cached = -1;
 }
 
+/* As in 64-bit code. The upper halves stay as they are: the agent's words are 32 bits. */
+static void take_stack(struct jit *jit, const struct wire_insn *insn)
+{
+    for (int reg = 0; reg < 8; reg++) {
+        int32_t to = FIRE(machine) + 8 * jit->arch->numbers[reg];
+        bool is_saved = jit->saved >> reg & 1;
+        if (reg == SP)
+            continue;
+        if (is_saved)
+            jit32_op_sp(jit, 0x8b, AX, jit_saved_offset(jit, reg));
+        jit32_op_sp(jit, 0x89, is_saved ? AX : reg, to);
+    }
+    jit->hot_calls = true;
+    call_op(jit, insn, jit->at);
+    jit->cached = -1;
+}
+
 static bool place_op(struct jit *jit, const struct wire_insn *insn)
 {
     switch (insn->op) {
+    case WIRE_USTACK:
+        take_stack(jit, insn);
+        return true;
     case WIRE_CTX:
         return context(jit, insn);
     case WIRE_ARG:
@@ -307,7 +345,7 @@ static bool op(struct jit *jit, const struct wire_insn *insn)
 {
     jit->used |= 1u << CX | 1u << DX;
     return jit32_number_op(jit, insn) || control_op(jit, insn) || place_op(jit, insn) || jit32_frame_op(jit, insn) ||
-           jit32_map_op(jit, insn);
+           jit32_map_op(jit, insn) || jit32_ring_op(jit, insn);
 }
 
 static bool takes_first(uint32_t number)
@@ -372,23 +410,34 @@ static void call_agent(struct jit *jit, int32_t above, uint64_t va)
     struct emit *emit = &jit->emit;
     jit32_op_sp(jit, 0x8d, AX, above);
     /* The old stack pointer is kept over the arguments: push, align, and with what is pushed below the sum is a multiple of 16. */
-    EMIT(emit, 0x55, 0x89, 0xe5);                   /* push %ebp; mov %esp,%ebp */
+    int32_t depth = jit->depth.at[jit->depth.n - 1].bytes;
+    EMIT(emit, 0x55); /* push %ebp */
+    jit_note_depth(jit, -1);
+    EMIT(emit, 0x89, 0xe5);                         /* mov %esp,%ebp */
     EMIT(emit, 0x83, 0xe4, 0xf0, 0x83, 0xec, 0x04); /* and $-16,%esp; sub $4,%esp */
     EMIT(emit, 0x52, 0x51, 0x50);                   /* push %edx; push %ecx; push %eax */
     emit_constant(emit, AX, va);
     EMIT(emit, 0xff, 0xd0, 0x89, 0xec, 0x5d); /* call *%eax; mov %ebp,%esp; pop %ebp */
+    jit_note_depth(jit, depth);
 }
 
 static void prologue(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
+    int32_t depth = 0;
     for (int reg = 0; reg < 8; reg++)
-        if (jit->saved >> reg & 1)
+        if (jit->saved >> reg & 1) {
             EMIT(emit, (uint8_t)(0x50 | reg));
-    if (jit->whole_flags)
-        EMIT(emit, 0x9c);                     /* pushf */
+            jit_note_depth(jit, depth += 4);
+        }
+    if (jit->whole_flags) {
+        EMIT(emit, 0x9c); /* pushf */
+        jit_note_depth(jit, depth += 4);
+    }
     EMIT(emit, 0x9f, 0x0f, 0x90, 0xc0, 0x50); /* lahf; seto %al; push %eax */
+    jit_note_depth(jit, depth + 4);
     move_sp(jit, -jit->locals_bytes);
+    jit_note_depth(jit, jit_depth(jit));
     if (jit->hot_calls)
         fill_fire(jit, 0);
     if (jit->loops)
@@ -411,13 +460,21 @@ static void epilogue(struct jit *jit)
         call_agent(jit, 0, jit->process->release_va);
         emit_patch(emit, jit->no_frame, emit->code.n);
     }
+    int32_t depth = jit_depth(jit) - jit->locals_bytes;
     move_sp(jit, jit->locals_bytes);
-    EMIT(emit, 0x58, 0x04, 0x7f, 0x9e); /* pop %eax; add $0x7f,%al: overflows exactly when al is 1; sahf */
-    if (jit->whole_flags)
+    jit_note_depth(jit, depth);
+    EMIT(emit, 0x58); /* pop %eax */
+    jit_note_depth(jit, depth -= 4);
+    EMIT(emit, 0x04, 0x7f, 0x9e); /* add $0x7f,%al: overflows exactly when al is 1; sahf */
+    if (jit->whole_flags) {
         move_sp(jit, 4);
+        jit_note_depth(jit, depth -= 4);
+    }
     for (int reg = 7; reg >= 0; reg--)
-        if (jit->saved >> reg & 1)
+        if (jit->saved >> reg & 1) {
             EMIT(emit, (uint8_t)(0x58 | reg));
+            jit_note_depth(jit, depth -= 4);
+        }
     EMIT(emit, 0xc3);
 }
 
@@ -458,6 +515,7 @@ static void subroutines(struct jit *jit)
     struct emit *emit = &jit->emit;
     for (size_t i = 0; i < jit->outs.n; i++)
         emit_patch(emit, jit->outs.at[i], emit->code.n);
+    jit_note_depth(jit, jit_depth(jit) + 4);
     if (!jit->hot_calls)
         fill_fire(jit, 4);
     call_agent(jit, 4, jit->process->op_va);
@@ -466,6 +524,7 @@ static void subroutines(struct jit *jit)
     EMIT(emit, 0xc3);
     emit_patch(emit, failed, emit->code.n);
     move_sp(jit, 4);
+    jit_note_depth(jit, jit_depth(jit));
     for (size_t i = 0; i < jit->errors.n; i++)
         emit_patch(emit, jit->errors.at[i], emit->code.n);
     if (!jit->hot_calls)

@@ -141,13 +141,14 @@ bool jit32_map_op(struct jit *jit, const struct wire_insn *insn)
 {
     struct emit *emit = &jit->emit;
     uint64_t node_va, value_va;
-    const struct wire_map *map = insn->op == WIRE_MAGG ? jit_plain_map(jit, insn->h, &node_va) : NULL;
-    if (!map)
+    const struct wire_map *map = jit_map(jit, insn->h);
+    if (insn->op != WIRE_MAGG || map->type.key_bytes || map->type.kind == WIRE_MAP_TSERIES)
         return false;
     uint32_t kind = map->type.kind;
     bool hist = kind == WIRE_MAP_HIST, counts = kind != WIRE_MAP_SUM, adds = !hist && kind != WIRE_MAP_COUNT;
     if (kind == WIRE_MAP_MIN || kind == WIRE_MAP_MAX || kind == WIRE_MAP_LHIST || (hist && map->type.param[0]))
         return false;
+    node_va = jit->process->session_va + map->nodes_offset;
     value_va = node_va + sizeof(struct wire_node);
     jit32_op_va(jit, 0x83, 7, node_va + offsetof(struct wire_node, state), -1, 1); /* cmpl $LIVE: else it is left to eval_op() */
     EMIT(emit, WIRE_NODE_LIVE);

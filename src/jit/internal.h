@@ -51,7 +51,7 @@ struct jit {
     uint8_t *is_target;
     uint16_t *live; /* by instruction: virtual registers that are read behind it before they are written */
     uint32_t regs;  /* virtual registers in use */
-    bool loops;
+    bool loops, speculates;
     /* found out the first time */
     bool hot_calls, cold_calls, whole_flags; /* calls on every run, seldom; the flags register is asked for */
     uint32_t used;                           /* general registers, by enum emit_register */
@@ -78,6 +78,7 @@ struct jit {
     size_t exit_position;
     VEC(struct jit_cold) cold;
     VEC(struct wire_insn) constant;
+    VEC(struct jit_depth) depth;
     VEC(struct jit_reference) reference;
 };
 
@@ -85,9 +86,10 @@ struct jit {
 
 /* The result of the instruction in work must be put into its slot: it is read later than by the next one from the accumulator. */
 bool jit_must_store(const struct jit *jit);
-/* The map when it has no key, else NULL. `node_va`: of its only node. */
-const struct wire_map *jit_plain_map(const struct jit *jit, uint32_t map, uint64_t *node_va);
+const struct wire_map *jit_map(const struct jit *jit, uint32_t map);
 bool jit_has_rdpid(void);
+/* The record that EMIT writes is written in place. */
+bool jit_emits_inline(const struct jit *jit, const struct wire_insn *insn);
 /* At most 8 bytes of data at `offset`. */
 uint64_t jit_data(const struct jit *jit, uint32_t offset, uint32_t bytes);
 /* Where the prologue put the general register. */
@@ -97,6 +99,12 @@ void jit_lead_to(struct jit *jit, size_t where, uint32_t to);
 /* It leads to code out of the way that calls eval_op() and comes back behind the instruction in work, or that ends the clause. */
 void jit_lead_to_call(struct jit *jit, size_t where);
 void jit_lead_to_error(struct jit *jit, size_t where, uint32_t error, bool has_value);
+/* From here on the return address lies so far above the stack pointer. */
+void jit_note_depth(struct jit *jit, int32_t bytes);
+/* From here on it holds that. */
+void jit_note_holds(struct jit *jit, enum jit_holds holds);
+/* ... as it does between prologue and epilogue. */
+int32_t jit_depth(const struct jit *jit);
 /* The reference at `where` is to the instruction, which is put among the constants. */
 void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
 

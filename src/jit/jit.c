@@ -46,6 +46,9 @@ static void analyse(struct jit *jit)
         case WIRE_END:
             after = 0;
             break;
+        case WIRE_SPECSET:
+            jit->speculates = true;
+            break;
         }
         if (stream_op_has(insn->op, 'J') || stream_op_has(insn->op, 'L'))
             jit->is_target[insn->j] = 1;
@@ -64,9 +67,10 @@ static bool is_pure(const struct wire_insn *insn)
     case WIRE_MDEL:
     case WIRE_MNEXT:
     case WIRE_SPECNEW:
+    case WIRE_USTACK:
         return false;
     case WIRE_CTX:
-        return insn->i != WIRE_CTX_RAND;
+        return insn->i != WIRE_CTX_RAND && insn->i != WIRE_CTX_QUOTA;
     }
     return stream_op_has(insn->op, 'D') && !stream_op_has(insn->op, 'X');
 }
@@ -98,14 +102,10 @@ bool jit_must_store(const struct jit *jit)
 
 /* ---- what the architectures ask ---- */
 
-const struct wire_map *jit_plain_map(const struct jit *jit, uint32_t map, uint64_t *node_va)
+const struct wire_map *jit_map(const struct jit *jit, uint32_t map)
 {
     const struct wire_session *session = jit->process->session;
-    const struct wire_map *found = (const struct wire_map *)((const char *)session + session->maps_offset) + map;
-    if (found->type.key_bytes || found->type.kind == WIRE_MAP_TSERIES)
-        return NULL;
-    *node_va = jit->process->session_va + found->nodes_offset;
-    return found;
+    return (const struct wire_map *)((const char *)session + session->maps_offset) + map;
 }
 
 bool jit_has_rdpid(void)
@@ -115,6 +115,13 @@ bool jit_has_rdpid(void)
     if (answer < 0)
         answer = __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> 22 & 1;
     return answer;
+}
+
+bool jit_emits_inline(const struct jit *jit, const struct wire_insn *insn)
+{
+    const struct wire_session *session = jit->process->session;
+    return session->tsc_mult && !jit->speculates && jit->frame_offset >= 0 && insn->j <= JIT_INLINE_BYTES &&
+           sizeof(struct wire_record) + insn->j <= session->ring_bytes / 2 && session->ring_stride <= INT32_MAX;
 }
 
 uint64_t jit_data(const struct jit *jit, uint32_t offset, uint32_t bytes)
@@ -144,6 +151,22 @@ void jit_lead_to_error(struct jit *jit, size_t where, uint32_t error, bool has_v
 {
     jit->cold_calls = true;
     VEC_PUSH(&jit->cold, (struct jit_cold){.from = where, .insn = jit->at, .error = error, .has_value = has_value});
+}
+
+void jit_note_depth(struct jit *jit, int32_t bytes)
+{
+    VEC_PUSH(&jit->depth, (struct jit_depth){.from = (uint32_t)jit->emit.code.n, .bytes = bytes});
+}
+
+void jit_note_holds(struct jit *jit, enum jit_holds holds)
+{
+    jit_note_depth(jit, jit_depth(jit));
+    jit->depth.at[jit->depth.n - 1].holds = holds;
+}
+
+int32_t jit_depth(const struct jit *jit)
+{
+    return jit->place_offset - (int32_t)jit->arch->word_bytes;
 }
 
 void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn)
@@ -211,7 +234,9 @@ static void emit_body(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
     jit->cached = -1;
+    jit_note_depth(jit, 0);
     jit->arch->prologue(jit);
+    jit_note_depth(jit, jit_depth(jit));
     emit_insns(jit);
     for (size_t i = 0; i < jit->fixup.n; i++)
         emit_patch(emit, jit->fixup.at[i].where, jit->position[jit->fixup.at[i].to]);
@@ -219,6 +244,7 @@ static void emit_body(struct jit *jit)
     for (size_t i = 0; i < jit->exits.n; i++)
         emit_patch(emit, jit->exits.at[i], emit->code.n);
     jit->arch->epilogue(jit);
+    jit_note_depth(jit, jit_depth(jit));
     for (size_t i = 0; i < jit->cold.n; i++) {
         emit_patch(emit, jit->cold.at[i].from, emit->code.n);
         jit->arch->cold(jit, &jit->cold.at[i]);
@@ -235,7 +261,7 @@ static void emit_body(struct jit *jit)
 static void reset(struct jit *jit)
 {
     jit->emit.code.n = 0;
-    jit->fixup.n = jit->exits.n = jit->outs.n = jit->errors.n = jit->cold.n = jit->constant.n = jit->reference.n = 0;
+    jit->fixup.n = jit->exits.n = jit->outs.n = jit->errors.n = jit->cold.n = jit->constant.n = jit->reference.n = jit->depth.n = 0;
 }
 
 static void deinit(struct jit *jit)
@@ -250,12 +276,14 @@ static void deinit(struct jit *jit)
     VEC_FREE(&jit->errors);
     VEC_FREE(&jit->cold);
     VEC_FREE(&jit->constant);
+    VEC_FREE(&jit->depth);
     VEC_FREE(&jit->reference);
 }
 
 void jit_body_deinit(struct jit_body *body)
 {
     VEC_FREE(&body->code);
+    VEC_FREE(&body->depth);
 }
 
 struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum wire_model model, const struct jit_process *process,
@@ -288,6 +316,8 @@ struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum 
     out->calls = jit.calls;
     for (size_t i = 0; i < jit.emit.code.n; i++)
         VEC_PUSH(&out->code, jit.emit.code.at[i]);
+    for (size_t i = 0; i < jit.depth.n; i++)
+        VEC_PUSH(&out->depth, jit.depth.at[i]);
     deinit(&jit);
     return NULL;
 }

@@ -11,9 +11,10 @@
  *     direction flag is neither changed nor relied upon; vector and x87 registers are read (XMM, ST0), never written: doubles are computed
  *     in integers.
  *  2. It uses at most JIT_STACK_MAX bytes of the stack besides what it calls: larger frames come from the session's pool.
- *  3. Arithmetic, jumps, context, frame access, and count, sum, hist and integers in maps without a key are done in place; the rest calls
- *     eval_op() in the agent with the instruction, which lies among the body's constants. So whatever is not done in place is the same code
- *     as the interpreter's.
+ *  3. Arithmetic, jumps, context, frame access, small records, and count, sum, hist and integers in maps without a key (in 64-bit code
+ *     also with one of 8 bytes) are done in place; the rest calls eval_op() in the agent with the instruction, which lies among the body's
+ *     constants. So whatever is not done in place is the same code as the interpreter's. A thread in a body may hold what it found in a
+ * map.
  *  4. What is not verified is not compiled. */
 #ifndef JIT_JIT_H
 #define JIT_JIT_H
@@ -38,10 +39,20 @@ struct jit_process {
     uint64_t release_va; /* void (struct wire_fire *, uint64_t frame_va) */
 };
 
+/* From this instruction of a body on, up to the next entry, its return address lies so many bytes above the stack pointer; -1: that varies,
+ * as the stack pointer is aligned for a call. */
+struct jit_depth {
+    uint32_t from;
+    int32_t bytes;
+    /* A record that is reserved and not committed yet; a node that was found in a map. */
+    enum jit_holds { JIT_NOTHING, JIT_RECORD, JIT_NODE } holds;
+};
+
 struct jit_body {
     VEC(uint8_t) code;
-    uint32_t clobbers; /* bit n: machine register n (enum wire_reg) is saved and used */
-    bool calls;        /* it may call the agent */
+    VEC(struct jit_depth) depth; /* in order */
+    uint32_t clobbers;           /* bit n: machine register n (enum wire_reg) is saved and used */
+    bool calls;                  /* it may call the agent */
 };
 void jit_body_deinit(struct jit_body *body);
 

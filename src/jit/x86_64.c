@@ -1,4 +1,5 @@
-/* Code for 64-bit processes. The accumulator is rax; rcx and rdx are used besides. rdi, rsi and r8 to r11 are used by calls only. */
+/* Code for 64-bit processes. The accumulator is rax; rcx and rdx are used besides. rdi, rsi and r8 to r11 are used by calls and records
+ * only. */
 #include "jit/x86_64.h"
 
 /* ---- operands ---- */
@@ -136,8 +137,8 @@ static void nanoseconds(struct jit *jit, uint64_t since)
     emit_rr(emit, true, 0x01, CX, AX);
 }
 
-/* rax = the entry of the place in the table that *`table_va` leads to, entries of 1 << shift bytes, at `offset` in it. */
-static void place_entry(struct jit *jit, uint64_t table_va, uint32_t shift_count, bool w, int32_t offset)
+/* rax + rcx = the entry of the place in the table that *`table_va` leads to, entries of 1 << shift bytes. */
+static void find_entry(struct jit *jit, uint64_t table_va, uint32_t shift_count)
 {
     struct emit *emit = &jit->emit;
     jit64_use(jit, CX);
@@ -146,6 +147,12 @@ static void place_entry(struct jit *jit, uint64_t table_va, uint32_t shift_count
     jit64_op_sp(jit, false, 0x8b, CX, jit->place_offset);
     emit_rr(emit, true, 0xc1, 4, CX);
     EMIT(emit, (uint8_t)shift_count);
+}
+
+/* rax = what is at `offset` in it. */
+static void place_entry(struct jit *jit, uint64_t table_va, uint32_t shift_count, bool w, int32_t offset)
+{
+    find_entry(jit, table_va, shift_count);
     jit64_op_at(jit, w, 0x8b, AX, AX, CX, 1, offset);
 }
 
@@ -198,6 +205,13 @@ static bool context(struct jit *jit, const struct wire_insn *insn)
         break;
     case WIRE_CTX_PROBE:
         place_entry(jit, places_va, 4, false, offsetof(struct wire_place, probe));
+        break;
+    case WIRE_CTX_QUOTA:
+        find_entry(jit, places_va, 4);
+        jit64_op_at(jit, true, 0x8d, CX, AX, CX, 1, offsetof(struct wire_place, quota));
+        EMIT(emit, 0xb8, 0xff, 0xff, 0xff, 0xff);            /* mov $-1,%eax */
+        jit64_op_at(jit, false, 0xf00fc1, AX, CX, -1, 1, 0); /* lock xadd */
+        EMIT(emit, 0x48, 0x98);                              /* cltq */
         break;
     case WIRE_CTX_SP:
         jit64_op_sp(jit, true, 0x8d, AX, jit->sp_offset);
@@ -266,9 +280,29 @@ static void vector_register(struct jit *jit, const struct wire_insn *insn)
     jit->cached = -1;
 }
 
+/* The program's registers go to where the agent looks for them; it knows the stack pointer and the pc anyway. */
+static void take_stack(struct jit *jit, const struct wire_insn *insn)
+{
+    for (int reg = 0; reg < 16; reg++) {
+        int32_t to = FIRE(machine) + 8 * jit->arch->numbers[reg];
+        bool is_saved = jit->saved >> reg & 1;
+        if (reg == SP)
+            continue;
+        if (is_saved)
+            jit64_op_sp(jit, true, 0x8b, AX, jit_saved_offset(jit, reg));
+        jit64_op_sp(jit, true, 0x89, is_saved ? AX : reg, to);
+    }
+    jit->hot_calls = true;
+    call_op(jit, insn, jit->at);
+    jit->cached = -1;
+}
+
 static bool place_op(struct jit *jit, const struct wire_insn *insn)
 {
     switch (insn->op) {
+    case WIRE_USTACK:
+        take_stack(jit, insn);
+        return true;
     case WIRE_CTX:
         return context(jit, insn);
     case WIRE_ARG:
@@ -290,7 +324,7 @@ static bool place_op(struct jit *jit, const struct wire_insn *insn)
 static bool op(struct jit *jit, const struct wire_insn *insn)
 {
     return jit64_number_op(jit, insn) || control_op(jit, insn) || place_op(jit, insn) || jit64_frame_op(jit, insn) ||
-           jit64_map_op(jit, insn);
+           jit64_map_op(jit, insn) || jit64_ring_op(jit, insn);
 }
 
 static bool takes_first(uint32_t number)
@@ -357,21 +391,32 @@ static void call_agent(struct jit *jit, uint64_t va)
 {
     struct emit *emit = &jit->emit;
     emit_rr(emit, true, 0x89, SP, DX);
-    EMIT(emit, 0x48, 0x83, 0xe4, 0xf0, 0x52, 0x52); /* and $-16,%rsp; push %rdx; push %rdx */
+    int32_t depth = jit->depth.at[jit->depth.n - 1].bytes;
+    EMIT(emit, 0x48, 0x83, 0xe4, 0xf0); /* and $-16,%rsp */
+    jit_note_depth(jit, -1);
+    EMIT(emit, 0x52, 0x52); /* push %rdx; push %rdx */
     emit_constant(emit, AX, va);
     EMIT(emit, 0xff, 0xd0, 0x5c); /* call *%rax; pop %rsp */
+    jit_note_depth(jit, depth);
 }
 
 static void prologue(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
+    int32_t depth = 0;
     for (int reg = 0; reg < 16; reg++)
-        if (jit->saved >> reg & 1)
+        if (jit->saved >> reg & 1) {
             push(jit, reg);
-    if (jit->whole_flags)
-        EMIT(emit, 0x9c);                     /* pushf */
+            jit_note_depth(jit, depth += 8);
+        }
+    if (jit->whole_flags) {
+        EMIT(emit, 0x9c); /* pushf */
+        jit_note_depth(jit, depth += 8);
+    }
     EMIT(emit, 0x9f, 0x0f, 0x90, 0xc0, 0x50); /* lahf; seto %al; push %rax: a tenth of what pushf and popf cost */
+    jit_note_depth(jit, depth + 8);
     move_sp(jit, -jit->locals_bytes);
+    jit_note_depth(jit, jit_depth(jit));
     if (jit->hot_calls)
         fill_fire(jit, 0);
     if (jit->loops)
@@ -394,13 +439,21 @@ static void epilogue(struct jit *jit)
         call_agent(jit, jit->process->release_va);
         emit_patch(emit, jit->no_frame, emit->code.n);
     }
+    int32_t depth = jit_depth(jit) - jit->locals_bytes;
     move_sp(jit, jit->locals_bytes);
-    EMIT(emit, 0x58, 0x04, 0x7f, 0x9e); /* pop %rax; add $0x7f,%al: overflows exactly when al is 1; sahf */
-    if (jit->whole_flags)
+    jit_note_depth(jit, depth);
+    EMIT(emit, 0x58); /* pop %rax */
+    jit_note_depth(jit, depth -= 8);
+    EMIT(emit, 0x04, 0x7f, 0x9e); /* add $0x7f,%al: overflows exactly when al is 1; sahf */
+    if (jit->whole_flags) {
         move_sp(jit, 8);
+        jit_note_depth(jit, depth -= 8);
+    }
     for (int reg = 15; reg >= 0; reg--)
-        if (jit->saved >> reg & 1)
+        if (jit->saved >> reg & 1) {
             pop(jit, reg);
+            jit_note_depth(jit, depth -= 8);
+        }
     EMIT(emit, 0xc3);
 }
 
@@ -439,18 +492,24 @@ static void cold(struct jit *jit, const struct jit_cold *code)
 static void call_with_fire(struct jit *jit, int32_t above, uint64_t va)
 {
     uint32_t more = jit->arch->caller_saved & ~jit->saved;
+    int32_t depth = jit_depth(jit) + above;
+    jit_note_depth(jit, depth);
     above += 8 * __builtin_popcount(more);
     for (int reg = 0; reg < 16; reg++)
-        if (more >> reg & 1)
+        if (more >> reg & 1) {
             push(jit, reg);
+            jit_note_depth(jit, depth += 8);
+        }
     emit_rr(&jit->emit, true, 0x89, AX, SI);
     if (!jit->hot_calls)
         fill_fire(jit, above);
     jit64_op_sp(jit, true, 0x8d, DI, above);
     call_agent(jit, va);
     for (int reg = 15; reg >= 0; reg--)
-        if (more >> reg & 1)
+        if (more >> reg & 1) {
             pop(jit, reg);
+            jit_note_depth(jit, depth -= 8);
+        }
 }
 
 static void subroutines(struct jit *jit)
@@ -464,6 +523,7 @@ static void subroutines(struct jit *jit)
     EMIT(emit, 0xc3);
     emit_patch(emit, failed, emit->code.n);
     move_sp(jit, 8);
+    jit_note_depth(jit, jit_depth(jit));
     for (size_t i = 0; i < jit->errors.n; i++)
         emit_patch(emit, jit->errors.at[i], emit->code.n);
     call_with_fire(jit, 0, jit->process->error_va);

@@ -2,12 +2,13 @@
  * every thread has been seen elsewhere. From then on writers say when they have left the map, and nobody is disturbed. */
 #include "live/run.h"
 
+#include "base/clock.h"
 #include "drain/maps.h"
 
 static void collect_guarded(struct live_run *run)
 {
     enum { PATIENCE_NS = 2000000000 };
-    uint64_t now_ns = live_now_ns();
+    uint64_t now_ns = clock_now_ns();
     if (!run->memory.retired[1].n)
         run->collecting_since_ns = now_ns;
     if (!drain_maps_retire(&run->memory, true))
@@ -16,23 +17,23 @@ static void collect_guarded(struct live_run *run)
         drain_maps_free(&run->memory, true);
     } else if (now_ns - run->collecting_since_ns > PATIENCE_NS) {
         drain_maps_unguard(&run->memory);
-        load_session_unquiesce(run->session);
+        load_session_unquiesce(run->session, LOAD_QUIET_MAPS);
     }
 }
 
 static void collect_stopped(struct live_run *run)
 {
     enum { SHARE = 20, SHARE_WAITING = 2 }; /* at most one part in so many of the time is spent on it */
-    uint64_t start_ns = live_now_ns();
+    uint64_t start_ns = clock_now_ns();
     bool done, waits = run->memory.retired[0].n;
     if (start_ns < run->next_collection_ns || !drain_maps_retire(&run->memory, false))
         return;
     if (!waits)
-        load_session_unquiesce(run->session);
-    load_session_quiesce(run->session, &done);
+        load_session_unquiesce(run->session, LOAD_QUIET_MAPS);
+    load_session_quiesce(run->session, LOAD_QUIET_MAPS, &done);
     if (done)
         drain_maps_free(&run->memory, false);
-    uint64_t end_ns = live_now_ns();
+    uint64_t end_ns = clock_now_ns();
     run->next_collection_ns = end_ns + (end_ns - start_ns) * (done ? SHARE : SHARE_WAITING);
 }
 
@@ -40,5 +41,5 @@ bool live_collect(struct live_run *run)
 {
     collect_guarded(run);
     collect_stopped(run);
-    return run->memory.retired[1].n;
+    return run->memory.retired[0].n || run->memory.retired[1].n;
 }

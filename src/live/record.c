@@ -275,6 +275,14 @@ void live_report_losses(struct live_run *run)
                  (unsigned long long)(frames - run->lost_frames));
         print_run_error(&run->print, &(struct print_event){.name = run->options->name}, message);
     }
+    uint64_t stacks = drain_session_lost(&run->memory, WIRE_LOSS_STACK);
+    if (stacks != run->lost_stacks) {
+        char message[96];
+        snprintf(message, sizeof message, "%llu stacks were lost for want of room (max_stack_nodes)",
+                 (unsigned long long)(stacks - run->lost_stacks));
+        print_run_error(&run->print, &(struct print_event){.name = run->options->name}, message);
+    }
+    run->lost_stacks = stacks;
     run->lost = lost;
     run->lost_frames = frames;
 }

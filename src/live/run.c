@@ -1,4 +1,7 @@
 #include "live/run.h"
+
+#include "base/clock.h"
+#include "base/interrupt.h"
 #include "live/match.h"
 #include "live/points.h"
 
@@ -14,21 +17,30 @@
 #include <strings.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-uint64_t live_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- names ---- */
+
+const char *live_process_name(struct live_run *run, pid_t pid)
+{
+    struct live_process_name now = {.pid = pid}, *known = NULL;
+    target_thread_name(pid, pid, now.text);
+    for (size_t i = run->process_name.n; i-- > 0 && !known;)
+        known = run->process_name.at[i].pid == pid ? &run->process_name.at[i] : NULL;
+    if (!*now.text)
+        return known ? known->text : NULL;
+    if (known)
+        *known = now;
+    else
+        VEC_PUSH(&run->process_name, now);
+    return known ? known->text : run->process_name.at[run->process_name.n - 1].text;
+}
 
 static const char *find_name(void *cookie, enum print_name what, uint32_t number)
 {
     struct live_run *run = cookie;
+    if (what == PRINT_NAME_PROCESS)
+        return live_process_name(run, (pid_t)number);
     const char *name =
         number >= LIVE_OWN_NAMES ? names_text(&run->names, number - LIVE_OWN_NAMES) : names_text(load_session_names(run->session), number);
     if (what != PRINT_NAME_PROBE_TYPE || !name)
@@ -81,7 +93,7 @@ static void number_names(struct live_run *run)
 
 static void start_timers(struct live_run *run)
 {
-    uint64_t now_ns = live_now_ns();
+    uint64_t now_ns = clock_now_ns();
     for (size_t i = 0; i < run->script->point.n; i++) {
         const struct live_point *point = &run->script->point.at[i];
         if (point->point->kind == SCRIPT_P_INTERVAL && point->point->period_ns)
@@ -94,7 +106,7 @@ static uint64_t run_timers(struct live_run *run)
     uint64_t next_ns = UINT64_MAX;
     for (size_t i = 0; i < run->timer.n; i++) {
         struct live_timer *timer = &run->timer.at[i];
-        uint64_t now_ns = live_now_ns();
+        uint64_t now_ns = clock_now_ns();
         if (now_ns >= timer->next_ns) {
             live_run_clause(run, timer->point);
             timer->next_ns += timer->period_ns * (1 + (now_ns - timer->next_ns) / timer->period_ns);
@@ -114,24 +126,10 @@ static bool has_signal_clauses(const struct live_run *run)
     return found;
 }
 
-static int signals_fd(const struct live_run *run)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    if (has_signal_clauses(run))
-        sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 static int timeout_ms(uint64_t next_ns, size_t taken)
 {
     enum { BUSY_MS = 1, IDLE_MS = 10 };
-    uint64_t now_ns = live_now_ns(), left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+    uint64_t now_ns = clock_now_ns(), left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
     int most = taken ? BUSY_MS : IDLE_MS;
     return left_ns / 1000000 < (uint64_t)most ? (int)(left_ns / 1000000) + (left_ns % 1000000 != 0) : most;
 }
@@ -140,12 +138,13 @@ static struct err *serve(struct live_run *run, int signal_fd, int wait_ms)
 {
     struct load_session *session = run->session;
     size_t live = load_session_live(session);
-    struct pollfd fds[live + 2];
+    struct pollfd fds[live + 3];
     fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = load_session_event_fd(session), .events = POLLIN};
     for (size_t i = 0; i < live; i++)
         fds[i + 2] = (struct pollfd){.fd = load_session_process_fd(session, i), .events = POLLIN};
-    int ready = poll(fds, live + 2, wait_ms);
+    fds[live + 2] = (struct pollfd){.fd = run->gate ? target_gate_fd(run->gate) : -1, .events = POLLIN};
+    int ready = poll(fds, live + 3, wait_ms);
     if (ready < 0 && errno != EINTR)
         return err_errno(ERR_SYSTEM, errno, "poll");
     struct signalfd_siginfo info;
@@ -155,6 +154,8 @@ static struct err *serve(struct live_run *run, int signal_fd, int wait_ms)
         if (!run->is_over)
             live_run_clauses(run, SCRIPT_P_SIGNAL);
     }
+    if (ready > 0 && fds[live + 2].revents)
+        ERR_TRY(live_serve_gate(run));
     return ready > 0 ? load_session_handle(session) : NULL;
 }
 
@@ -171,7 +172,7 @@ static struct err *loop(struct live_run *run, int signal_fd)
             fflush(run->print.out);
         if (run->is_over || ferror(run->print.out) || (ends_with_processes && !load_session_live(run->session)))
             return NULL;
-        live_abandon(run);
+        taken += live_abandon(run);
         taken += live_collect(run);
         uint64_t next_ns = run_timers(run);
         ERR_TRY(serve(run, signal_fd, timeout_ms(next_ns, taken)));
@@ -199,6 +200,7 @@ static struct err *attach(struct live_run *run)
     if (run->options->command)
         ERR_TRY(load_session_start(run->session, run->options->command));
     set_child(run, NULL, 0, 0);
+    live_open_gate(run);
     ERR_TRY(live_look_for_processes(run));
     live_report_places(run);
     if (!run->options->quiet)
@@ -259,7 +261,7 @@ static int exit_code(const struct live_run *run)
 
 static struct err *run_session(struct live_run *run)
 {
-    int signal_fd = signals_fd(run);
+    int signal_fd = interrupt_fd(has_signal_clauses(run) ? SIGUSR1 : 0);
     live_run_clauses(run, SCRIPT_P_BEGIN);
     struct err *error = attach(run);
     bool attached = !error;
@@ -267,6 +269,8 @@ static struct err *run_session(struct live_run *run)
         start_timers(run);
         error = loop(run, signal_fd);
     }
+    target_gate_destroy(run->gate);
+    run->gate = NULL;
     live_end_samples(run);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
     struct err *detach = load_session_detach(run->session);
@@ -282,9 +286,22 @@ static struct err *run_session(struct live_run *run)
     return error;
 }
 
+static bool shows_lines(const struct live_script *script, const struct live_options *options)
+{
+    const char *setting = live_setting(script, NULL, "show_debug_info", "1");
+    return options->dialect != PRINT_17 && strcmp(setting, "0") && strcmp(setting, "false");
+}
+
+static uint32_t stack_nodes(const struct live_script *script)
+{
+    unsigned long nodes = strtoul(live_setting(script, NULL, "max_stack_nodes", "0"), NULL, 0);
+    return nodes < UINT32_MAX ? (uint32_t)nodes : UINT32_MAX;
+}
+
 static void deinit(struct live_run *run)
 {
     live_samplers_destroy(run);
+    live_walked_deinit(run);
     if (run->session)
         err_free(load_session_destroy(run->session));
     drain_session_destroy(&run->memory);
@@ -296,20 +313,22 @@ static void deinit(struct live_run *run)
     VEC_FREE(&run->timer);
     VEC_FREE(&run->error);
     VEC_FREE(&run->seen);
+    VEC_FREE(&run->process_name);
     free(run->frame);
 }
 
 struct err *live_run(struct live_script *script, const struct live_options *options, int *code)
 {
     struct live_run run = {.script = script, .options = options};
-    struct drain_options drain = {.clock = options->clock, .lossless = options->lossless};
+    struct drain_options drain = {.clock = options->clock, .lossless = options->lossless, .stack_nodes = stack_nodes(script)};
     ERR_TRY(live_match(script, options, &run.places));
     if (options->dry_run)
         return NULL;
     struct err *error = drain_session_create(script->built.stream, &drain, &run.memory);
     if (!error) {
         run.frame = memory_zero(WIRE_FRAME_MAX / 8 + 1, 8);
-        run.program = (struct load_program){script->built.stream, run.memory.memory, run.memory.fd, script->spec_clause.at};
+        run.program = (struct load_program){
+            .stream = script->built.stream, .memory = run.memory.memory, .memory_fd = run.memory.fd, .clause = script->spec_clause.at};
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, set_child, &run);
         if (options->follow)
             load_session_follow(run.session);
@@ -318,7 +337,13 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.print.dialect = options->dialect;
         run.print.max_strlen = script_max_strlen(script->program);
         run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);
-        run.print.names = (struct print_names){.cookie = &run, .symbol = find_symbol, .name = find_name, .time_format = find_time_format};
+        run.print.names = (struct print_names){.cookie = &run,
+                                               .symbol = find_symbol,
+                                               .name = find_name,
+                                               .time_format = find_time_format,
+                                               .stack = live_stack_addresses,
+                                               .frames = live_stack_frames};
+        run.print.has_lines = shows_lines(script, options);
         error = live_samplers_create(&run);
         number_names(&run);
         if (!error)

@@ -7,6 +7,8 @@
 #include "load/session.h"
 #include "print/print.h"
 #include "sample/sample.h"
+#include "target/gate.h"
+#include "unwind/space.h"
 
 /* A clause that fires at times. */
 struct live_timer {
@@ -35,6 +37,37 @@ struct live_error {
     struct wire_error_payload payload; /* of the first */
 };
 
+/* A process whose sampled stacks are walked here. */
+struct live_walked {
+    pid_t pid;
+    struct unwind_process *process; /* NULL: it can not be looked at */
+};
+
+/* A stack while it is printed. */
+struct live_stack {
+    uint64_t root; /* of its process */
+    uint32_t count;
+    uint64_t pcs[WIRE_STACK_MAX];
+};
+
+/* What a process was called when it was last looked at: it may be printed when there is none any more. */
+struct live_process_name {
+    pid_t pid;
+    char text[TARGET_NAME];
+};
+
+/* Until every thread has been seen elsewhere. */
+struct live_wait {
+    uint64_t since_ns; /* 0: there is none */
+    uint64_t next_ns;  /* when to look again, or to begin another */
+};
+
+struct live_seen {
+    pid_t pid;
+    uint64_t since_ns;
+    uint64_t refused; /* the program (target_program_mark) with which it can not be traced; 0: none */
+};
+
 struct live_run {
     struct live_script *script;
     const struct live_options *options;
@@ -46,26 +79,36 @@ struct live_run {
     uint8_t *frame;     /* for them */
     VEC(struct live_timer) timer;
     VEC(struct live_sampler) sampler;
-    bool sampling_failed; /* the last process that was added could not be sampled */
+    struct unwind_tables *tables;   /* of walks here; NULL: no sampled clause takes stacks */
+    VEC(struct live_walked) walked; /* processes */
+    bool sampling_failed;           /* the last process that was added could not be sampled */
     VEC(struct live_waiting) waiting;
     VEC(struct live_error) error;
-    VEC(pid_t) seen; /* processes that were looked at, without -p and a command */
+    VEC(struct live_process_name) process_name;
+    VEC(struct live_seen) seen; /* processes that were looked at, without -p and a command */
+    struct target_gate *gate;
+    pid_t last_looked_at; /* of those that have been there for long */
     size_t rows_reported;
     uint64_t next_look_ns;
-    uint64_t next_collection_ns;                /* that stops processes */
-    uint64_t collecting_since_ns;               /* the one that does not */
-    uint64_t abandon_since_ns, next_abandon_ns; /* of abandon.c */
-    uint64_t places;                            /* that the script's trace points mean in files */
-    uint64_t lost;                              /* records and samples, as far as they were reported */
-    uint64_t lost_frames;                       /* clauses without a frame, likewise */
-    char kind[16];                              /* of a probe, while it is printed */
-    bool is_over;                               /* exit() was called, or a signal came */
-    int exit_code;                              /* of exit() */
+    uint64_t next_collection_ns;            /* that stops processes */
+    uint64_t collecting_since_ns;           /* the one that does not */
+    struct live_wait ring_wait, frame_wait; /* of abandon.c */
+    uint64_t places;                        /* that the script's trace points mean in files */
+    uint64_t lost;                          /* records and samples, as far as they were reported */
+    uint64_t lost_frames;                   /* clauses without a frame, likewise */
+    char kind[16];                          /* of a probe, while it is printed */
+    uint64_t lost_stacks;                   /* as far as they were reported */
+    struct live_stack stack;                /* while it is printed */
+    bool is_over;                           /* exit() was called, or a signal came */
+    int exit_code;                          /* of exit() */
     bool has_exit_code;
     int stop_signal;
 };
 
 enum { LIVE_OWN_NAMES = 1 << 30 };
+
+/* run.c: the name of a process, which is remembered. NULL: it has never been known. */
+const char *live_process_name(struct live_run *run, pid_t pid);
 
 /* clause.c: clauses that the controller runs. */
 void live_run_clauses(struct live_run *run, enum script_point_kind kind);
@@ -91,15 +134,27 @@ void live_report_places(struct live_run *run);
 /* series.c: a map of time series. */
 void live_print_series(struct live_run *run, uint32_t map, const struct drain_contents *contents);
 
-/* abandon.c: reads on behind records that nobody will commit. */
-void live_abandon(struct live_run *run);
+/* stack.c: the stack of a sample, as drain_subject.stack; context: struct live_sampled. */
+struct live_sampled {
+    struct live_run *run;
+    const struct sample *sample;
+};
+uint32_t live_sampled_stack(const struct drain_subject *subject, const struct wire_fire *fire, uint64_t *pcs, uint32_t room,
+                            uint64_t *root);
+void live_walked_deinit(struct live_run *run);
+/* ... and what print/ asks about stacks. */
+size_t live_stack_addresses(void *cookie, uint32_t number, uint64_t *pcs, size_t room);
+size_t live_stack_frames(void *cookie, size_t index, struct print_frame *out, size_t room);
+
+/* abandon.c: reads on behind records that nobody will commit, and takes back frames. True: it is to be called again soon. */
+bool live_abandon(struct live_run *run);
 
 /* collect.c: makes room in maps that deleted keys fill. True: it is to be called again soon. */
 bool live_collect(struct live_run *run);
 
-/* discover.c: processes that map a file of the script. */
+/* discover.c: processes that map a file of the script. The gate is for those that are about to execute one, and may be NULL. */
+void live_open_gate(struct live_run *run);
+struct err *live_serve_gate(struct live_run *run);
 struct err *live_look_for_processes(struct live_run *run);
-
-uint64_t live_now_ns(void);
 
 #endif

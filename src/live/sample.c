@@ -23,6 +23,12 @@ static uint32_t owner(uint32_t pid, enum wire_ctx what)
     return what == WIRE_CTX_UID ? found.uid : what == WIRE_CTX_GID ? found.gid : found.parent;
 }
 
+static const char *process_name(const struct drain_subject *subject, uint32_t pid)
+{
+    const struct live_sampled *sampled = subject->context;
+    return live_process_name(sampled->run, (pid_t)pid);
+}
+
 struct firing {
     struct live_run *run;
     const struct live_point *point;
@@ -35,7 +41,14 @@ static void fire_for(void *context, const struct sample *sample)
     const struct wire_stream *stream = run->script->built.stream;
     uint32_t count;
     const struct wire_insn *code = stream_code(stream, firing->point->unit, sample->model, &count);
-    struct drain_subject subject = {.ns = sample->time_ns, .cpu = sample->cpu, .comm = sample->comm, .owner = owner};
+    struct live_sampled sampled = {run, sample};
+    struct drain_subject subject = {.ns = sample->time_ns,
+                                    .cpu = sample->cpu,
+                                    .comm = sample->comm,
+                                    .owner = owner,
+                                    .stack = live_sampled_stack,
+                                    .process_name = process_name,
+                                    .context = &sampled};
     struct wire_fire fire = {.session_va = (uintptr_t)run->memory.memory,
                              .frame_va = (uintptr_t)run->frame,
                              .process_va = (uintptr_t)&subject,
@@ -54,6 +67,7 @@ static void fire_for(void *context, const struct sample *sample)
 static struct err *joined(void *context, pid_t pid)
 {
     struct live_run *run = context;
+    live_process_name(run, pid);
     for (size_t i = 0; i < run->sampler.n; i++) {
         struct err *error = sample_set_add(run->sampler.at[i].set, pid);
         run->sampling_failed |= error != NULL;
@@ -61,6 +75,21 @@ static struct err *joined(void *context, pid_t pid)
             return error;
     }
     return NULL;
+}
+
+/* What is copied with a sample; frames further out, which change seldom, are read from the process. */
+enum { STACK_BYTES = 16 << 10 };
+
+static bool takes_stack(const struct live_run *run, const struct live_point *point)
+{
+    for (int model = 0; model < WIRE_MODELS; model++) {
+        uint32_t count;
+        const struct wire_insn *code = stream_code(run->script->built.stream, point->unit, model, &count);
+        for (uint32_t i = 0; i < count; i++)
+            if (code[i].op == WIRE_USTACK)
+                return true;
+    }
+    return false;
 }
 
 struct err *live_samplers_create(struct live_run *run)
@@ -74,7 +103,7 @@ struct err *live_samplers_create(struct live_run *run)
             return err_new(ERR_USAGE,
                            "%s: no process to sample: give -p PID or a command, or probes in programs, whose processes are then sampled",
                            point->point->text);
-        struct sample_options options = {.period_ns = point->point->period_ns};
+        struct sample_options options = {.period_ns = point->point->period_ns, .stack_bytes = takes_stack(run, point) ? STACK_BYTES : 0};
         VEC_PUSH(&run->sampler, (struct live_sampler){point, sample_set_create(&options)});
     }
     load_session_on_join(run->session, joined, run);
@@ -86,7 +115,7 @@ size_t live_run_samples(struct live_run *run)
     size_t taken = 0;
     for (size_t i = 0; i < run->sampler.n; i++) {
         struct firing firing = {run, run->sampler.at[i].point};
-        taken += sample_set_drain(run->sampler.at[i].set, fire_for, &firing);
+        taken += sample_set_drain(run->sampler.at[i].set, fire_for, NULL, &firing);
     }
     return taken;
 }

@@ -1,31 +1,9 @@
-/* Changing what is probed: requests become windows, windows become trampolines and patches, and one stop of the process puts them in place.
- * Everything that can be prepared is prepared while the process runs. */
-#include "load/internal.h"
+/* Changing what is probed: requests become windows, windows become trampolines and patches, and one stop of the process puts them in place
+ * (apply.c). Everything that can be prepared is prepared while the process runs. */
+#include "load/change.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { PAGE = 4096 };
-
-/* New contents of a part of one page. */
-struct patch_page {
-    uint64_t va;        /* page address */
-    uint32_t low, high; /* the part that changes */
-    uint8_t *bytes;     /* the whole page */
-};
-
-struct change {
-    struct load_process *process;
-    VEC(struct load_function *) function;
-    VEC(struct load_site *) added;          /* in order of address once sorted */
-    VEC(struct load_module *) added_module; /* the module of each `added` */
-    VEC(struct load_site *) removed;
-    VEC(struct patch_page) page;
-    struct load_trampoline trampoline;
-    enum { CHANGE_LOOK, CHANGE_INTO_COPIES, CHANGE_OUT_OF_COPIES } phase;
-    size_t affected, not_now; /* threads and frames that must move, and that can not yet */
-};
 
 /* ---- functions ---- */
 
@@ -81,7 +59,7 @@ static struct load_function *get_function(struct load_process *process, struct l
     return function;
 }
 
-static void destroy_site(struct load_site *site)
+void load_site_destroy(struct load_site *site)
 {
     VEC_FREE(&site->probe);
     free(site);
@@ -90,7 +68,7 @@ static void destroy_site(struct load_site *site)
 void load_function_destroy(struct load_function *function)
 {
     for (size_t i = 0; i < function->site.n; i++)
-        destroy_site(function->site.at[i]);
+        load_site_destroy(function->site.at[i]);
     VEC_FREE(&function->site);
     VEC_FREE(&function->probe);
     load_flow_deinit(&function->flow);
@@ -118,6 +96,8 @@ static int by_probe(const void *a, const void *b)
         return x->va < y->va ? -1 : 1;
     if (x->taken != y->taken)
         return x->taken ? 1 : -1;
+    if (x->is_first != y->is_first)
+        return x->is_first ? -1 : 1;
     return x->counter < y->counter ? -1 : x->counter > y->counter;
 }
 
@@ -253,6 +233,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
     memcpy(site->original, symbol_file_text(module->code->file, site->window.va, &available), site->window.length);
     if (site->window.island_va)
         memcpy(site->island_original, symbol_file_text(module->code->file, site->window.island_va, &available), 5);
+    uint64_t patched_end_va = site->window.va + site->window.length;
+    site->after_va = (site->window.end_va > patched_end_va ? site->window.end_va : patched_end_va) + module->bias;
     ERR_TRY(load_journal_add(process, site, module->bias, trampoline));
     return write_trampoline(process, site, trampoline);
 }
@@ -282,7 +264,7 @@ static struct err *make_sites(struct change *change, struct load_function *funct
                 VEC_PUSH(&site->probe, function->probe.at[first + i]);
             error = build_site(change, function, site, more + plan->windows.n - w, reason);
             if (error || *reason != INSN_OK) {
-                destroy_site(site);
+                load_site_destroy(site);
                 break;
             }
             VEC_PUSH(&change->added, site);
@@ -345,21 +327,33 @@ static int by_module_and_function(const void *a, const void *b)
     return x->func_va < y->func_va ? -1 : x->func_va > y->func_va;
 }
 
-/* A handler that sees what it would natively is not worth a trap: the controller would have to stay attached. */
-static void refuse_signal_traps(const struct load_function *function, struct replan *plan)
+/* A far island's jump ends in bytes of what follows it, and leads where it does because of what is there: a trap, too. */
+static bool is_part_of_jump(const struct replan *plan, uint64_t va)
+{
+    enum { JMP_BYTES = 5 };
+    for (size_t i = 0; i < plan->windows.n; i++) {
+        const struct load_window *window = &plan->windows.at[i];
+        if (window->far_span && va > window->va && va < window->va + JMP_BYTES)
+            return true;
+    }
+    return false;
+}
+
+/* What is not worth a trap. A handler that sees what it would natively is not: the controller would have to stay attached. */
+static void refuse_traps(const struct load_function *function, struct replan *plan)
 {
     size_t kept = 0;
     for (size_t w = 0; w < plan->windows.n; w++) {
         const struct load_window *window = &plan->windows.at[w];
-        bool own = window->kind == LOAD_TRAP;
+        bool own = window->kind == LOAD_TRAP && !is_part_of_jump(plan, window->va);
         for (size_t i = 0; i < function->probe.n && own; i++) {
             const struct load_probe *probe = &function->probe.at[i];
-            own = probe->va < window->va || probe->va >= window->end_va || probe->action >= LOAD_CALL_ACTION;
+            own = probe->va < window->va || probe->va >= window->end_va || probe->action >= LOAD_CALL_ACTION || probe->no_trap;
         }
         for (size_t i = 0; i < plan->wish.n && own; i++)
             if (plan->wish.at[i].va >= window->va && plan->wish.at[i].va < window->end_va) {
                 plan->wish.at[i].kind = LOAD_REFUSED;
-                plan->wish.at[i].reason = INSN_NO_ROOM;
+                plan->wish.at[i].reason = INSN_TRAP_ONLY;
             }
         if (!own)
             plan->windows.at[kept++] = *window;
@@ -397,7 +391,7 @@ static struct err *plan_all(struct change *change, struct load_request *request,
         struct far_question question = {change->process, &maps, function->module->bias};
         load_windows_add_islands(function->module->code, &function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
                                  &plan[i].windows, is_far_possible, &question);
-        refuse_signal_traps(function, &plan[i]);
+        refuse_traps(function, &plan[i]);
     }
     target_maps_deinit(&maps);
     size_t first = 0;
@@ -432,330 +426,35 @@ static struct err *plan_all(struct change *change, struct load_request *request,
     return error;
 }
 
-/* ---- pages ---- */
-
-static struct err *add_bytes(struct change *change, uint64_t va, const uint8_t *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        uint64_t page_va = (va + i) / PAGE * PAGE;
-        struct patch_page *page = NULL;
-        for (size_t k = change->page.n; k-- > 0 && !page;)
-            if (change->page.at[k].va == page_va)
-                page = &change->page.at[k];
-        if (!page) {
-            VEC_PUSH(&change->page, (struct patch_page){page_va, PAGE, 0, memory_alloc(PAGE)});
-            page = &change->page.at[change->page.n - 1];
-            ERR_TRY(target_read(change->process->target, page_va, page->bytes, PAGE));
-        }
-        uint32_t at = (uint32_t)(va + i - page_va);
-        page->bytes[at] = bytes[i];
-        page->low = at < page->low ? at : page->low;
-        page->high = at + 1 > page->high ? at + 1 : page->high;
-    }
-    return NULL;
-}
-
-static struct err *add_site_bytes(struct change *change, const struct load_site *site, uint64_t bias, bool restore)
-{
-    const struct load_window *window = &site->window;
-    ERR_TRY(add_bytes(change, window->va + bias, restore ? site->original : site->patch, window->length));
-    if (window->island_va)
-        ERR_TRY(add_bytes(change, window->island_va + bias, restore ? site->island_original : site->island_patch, 5));
-    return NULL;
-}
-
-static struct err *make_pages(struct change *change)
-{
-    struct wire_site *journal = load_shared_sites(change->process->shared);
-    for (size_t i = 0; i < change->removed.n; i++) {
-        const struct load_site *site = change->removed.at[i];
-        ERR_TRY(add_site_bytes(change, site, journal[site->journal].va - site->window.va, true));
-    }
-    for (size_t i = 0; i < change->added.n; i++) {
-        if (!change->added.at[i]->dropped)
-            ERR_TRY(add_site_bytes(change, change->added.at[i], change->added_module.at[i]->bias, false));
-    }
-    return NULL;
-}
-
-/* ---- the stop ---- */
-
-static int by_window_va(const void *a, const void *b)
-{
-    const struct wire_site *x = a, *y = b;
-    return x->va < y->va ? -1 : x->va > y->va;
-}
-
-/* What visiting threads needs to look up fast: windows by runtime address, and removed trampolines. */
-struct lookup {
-    struct change *change;
-    VEC(struct wire_site) window; /* va and, in `length`, its extent; sorted */
-    struct load_pc_map removed;
-    VEC(struct wire_pc) removed_pc;
-    uint64_t removed_low, removed_high;
-};
-
-/* The new window that `pc` lies in; its first byte counts only with `from_start`. */
-static const struct load_site *added_window_around(const struct lookup *lookup, uint64_t pc, bool from_start)
-{
-    const struct change *change = lookup->change;
-    size_t low = 0;
-    for (size_t high = lookup->window.n; low < high;) {
-        size_t middle = (low + high) / 2;
-        if (lookup->window.at[middle].va <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low || pc - lookup->window.at[low - 1].va >= lookup->window.at[low - 1].length)
-        return NULL;
-    if (pc == lookup->window.at[low - 1].va && !from_start)
-        return NULL;
-    uint32_t index;
-    memcpy(&index, lookup->window.at[low - 1].original, sizeof index);
-    return change->added.at[index];
-}
-
-static bool in_removed(const struct lookup *lookup, uint64_t pc)
-{
-    if (pc < lookup->removed_low || pc >= lookup->removed_high)
-        return false;
-    for (size_t i = 0; i < lookup->change->removed.n; i++) {
-        const struct load_site *site = lookup->change->removed.at[i];
-        if (pc - site->trampoline_va < site->trampoline_bytes || pc == site->island_va)
-            return true;
-    }
-    return false;
-}
-
-/* The agent looks windows up and uses what it finds a few instructions later. */
-static bool in_agent(const struct lookup *lookup, uint64_t pc)
-{
-    const struct load_process *process = lookup->change->process;
-    return pc >= process->agent_show_va && pc < process->agent_show_end_va;
-}
-
-/* A clause returns to the trampoline that called it, which must be there until then. */
-static bool in_clause(const struct lookup *lookup, uint64_t pc)
-{
-    const struct load_process *process = lookup->change->process;
-    if (!lookup->change->removed.n || !process->body.n)
-        return false;
-    for (size_t i = 0; i < process->body.n; i++)
-        if (pc - process->body.at[i].va < process->body.at[i].bytes)
-            return true;
-    return pc >= process->agent_clause_va && pc < process->agent_clause_end_va;
-}
-
-static bool is_ours(void *context, uint64_t pc)
-{
-    return in_removed(context, pc) || in_agent(context, pc) || in_clause(context, pc) || added_window_around(context, pc, false);
-}
-
-/* The place in the new trampoline where the instruction at `pc` is about to be executed: before its probes fire, or after. */
-static uint64_t copy_of(const struct lookup *lookup, const struct load_site *site, uint64_t pc, bool fired)
-{
-    const struct wire_pc *entry = load_shared_pcs(lookup->change->process->shared) + site->pc_first;
-    for (uint32_t i = 0; i < site->pc_count; i++)
-        if (entry[i].origin_va == pc && !entry[i].sp_undo && entry[i].va != site->island_va &&
-            (!fired || (entry[i].kind == WIRE_PC_COPY && entry[i].value)))
-            return entry[i].va;
-    return 0;
-}
-
-static bool fires(const struct lookup *lookup, const struct load_site *site, const struct wire_pc *old)
-{
-    const struct wire_pc *entry = load_shared_pcs(lookup->change->process->shared) + site->pc_first;
-    for (uint32_t i = 0; i < site->pc_count; i++)
-        if (entry[i].kind == WIRE_PC_FIRE && entry[i].origin_va == old->origin_va && entry[i].value == old->value)
-            return true;
-    return false;
-}
-
-/* A thread that was in the midst of firing comes back to the start of it: what has been counted will be counted again by the new
- * trampoline, so it is taken back first. */
-static void take_hits_back(const struct lookup *lookup, const struct load_site *site, const struct load_move_regs *moved)
-{
-    struct wire_shared *shared = lookup->change->process->shared;
-    uint64_t *counter = (uint64_t *)((char *)shared + shared->counters_offset);
-    for (const struct wire_pc *entry = moved->from;; entry--) {
-        if (entry->kind != WIRE_PC_FIRE || entry->origin_va != moved->from->origin_va)
-            break;
-        if ((entry != moved->from || moved->counted) && fires(lookup, site, entry))
-            __atomic_sub_fetch(&counter[entry->value], 1, __ATOMIC_RELAXED);
-        if (entry == lookup->removed.pc)
-            break;
-    }
-}
-
-/* Whether the handler of this frame returns to a restorer that has its probe, which will send the thread to the copy. */
-static bool returns_through_us(const struct wire_shared *shared, const struct load_move_regs *regs)
-{
-    for (int i = 0; i < WIRE_RESTORER_ROOM; i++) {
-        const struct wire_restorer *restorer = &shared->restorer[i];
-        if (restorer->va && restorer->va == (restorer->is_info ? regs->restorer_va : regs->old_restorer_va))
-            return true;
-    }
-    return false;
-}
-
-static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
-{
-    struct lookup *lookup = context;
-    struct change *change = lookup->change;
-    struct load_move_regs moved = *regs;
-    bool out = in_removed(lookup, regs->pc);
-    if (regs->must_stay || in_agent(lookup, regs->pc) || in_clause(lookup, regs->pc)) {
-        change->not_now++;
-        return false;
-    }
-    if (out && load_move_out(change->process->target, &lookup->removed, &moved) != LOAD_MOVED) {
-        change->not_now++;
-        return false;
-    }
-    bool apply = change->phase != CHANGE_LOOK && out == (change->phase == CHANGE_OUT_OF_COPIES);
-    bool fired = out && moved.from->kind == WIRE_PC_COPY && moved.from->value;
-    const struct load_site *site = added_window_around(lookup, moved.pc, out);
-    if (site && out && apply && moved.from->kind == WIRE_PC_FIRE)
-        take_hits_back(lookup, site, &moved);
-    if (site) {
-        /* The kernel will take two from the pc to make a system call again: only the program's own code has the call there. */
-        uint64_t copy_va = thread && thread->restart_pending ? 0 : copy_of(lookup, site, moved.pc, fired);
-        if (!copy_va) {
-            change->not_now++;
-            return false;
-        }
-        moved.pc = copy_va;
-        moved.shows_pc = !thread && !out && returns_through_us(change->process->shared, regs);
-    }
-    if (!out && !site)
-        return false;
-    change->affected++;
-    if (apply)
-        *regs = moved;
-    return apply;
-}
-
-static void make_lookup(struct change *change, struct lookup *lookup)
-{
-    *lookup = (struct lookup){.change = change, .removed_low = UINT64_MAX};
-    for (size_t i = 0; i < change->added.n; i++) {
-        const struct load_window *window = &change->added.at[i]->window;
-        if (change->added.at[i]->dropped)
-            continue;
-        uint64_t end_va = window->end_va > window->va + window->length ? window->end_va : window->va + window->length;
-        struct wire_site entry = {.va = window->va + change->added_module.at[i]->bias, .length = (uint8_t)(end_va - window->va)};
-        memcpy(entry.original, &(uint32_t){(uint32_t)i}, 4);
-        VEC_PUSH(&lookup->window, entry);
-    }
-    if (lookup->window.n)
-        qsort(lookup->window.at, lookup->window.n, sizeof *lookup->window.at, by_window_va);
-    for (size_t i = 0; i < change->removed.n; i++) {
-        const struct load_site *site = change->removed.at[i];
-        for (uint32_t k = 0; k < site->pc_count; k++)
-            VEC_PUSH(&lookup->removed_pc, load_shared_pcs(change->process->shared)[site->pc_first + k]);
-        uint64_t end_va = site->trampoline_va + site->trampoline_bytes;
-        lookup->removed_low = site->trampoline_va < lookup->removed_low ? site->trampoline_va : lookup->removed_low;
-        lookup->removed_high = end_va > lookup->removed_high ? end_va : lookup->removed_high;
-        if (site->island_va && site->island_va < lookup->removed_low)
-            lookup->removed_low = site->island_va;
-        if (site->island_va >= lookup->removed_high)
-            lookup->removed_high = site->island_va + 1;
-    }
-    load_pc_map_sort(lookup->removed_pc.at, lookup->removed_pc.n);
-    lookup->removed = (struct load_pc_map){lookup->removed_pc.at, lookup->removed_pc.n};
-}
-
-static struct err *move_threads(struct lookup *lookup, int phase)
-{
-    lookup->change->phase = phase;
-    lookup->change->affected = lookup->change->not_now = 0;
-    ERR_TRY(load_visit_threads(lookup->change->process->target, is_ours, visit, lookup));
-    return phase == CHANGE_LOOK ? NULL : target_write_regs(lookup->change->process->target);
-}
-
-static struct err *apply_stopped(struct lookup *lookup, bool *done)
-{
-    struct change *change = lookup->change;
-    struct target *target = change->process->target;
-    struct err *busy = target_stop(target);
-    if (busy && busy->code == ERR_BUSY)
-        return err_free(busy), NULL;
-    if (busy)
-        return busy;
-    ERR_TRY(move_threads(lookup, CHANGE_LOOK));
-    *done = change->not_now == 0;
-    if (!*done)
-        return NULL;
-    bool moves = change->affected != 0;
-    if (moves)
-        ERR_TRY(move_threads(lookup, CHANGE_INTO_COPIES));
-    for (size_t i = 0; i < change->page.n; i++) {
-        const struct patch_page *page = &change->page.at[i];
-        ERR_TRY(target_write(target, page->va + page->low, page->bytes + page->low, page->high - page->low));
-    }
-    return moves ? move_threads(lookup, CHANGE_OUT_OF_COPIES) : NULL;
-}
-
-uint64_t load_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static struct err *apply(struct change *change)
-{
-    enum { ATTEMPTS = 1000, WAIT_NS = 1000000 };
-    struct load_process *process = change->process;
-    if (!change->added.n && !change->removed.n)
-        return NULL;
-    ERR_TRY(make_pages(change));
-    struct lookup lookup;
-    make_lookup(change, &lookup);
-    load_traps_collect(process, change->removed.at, change->removed.n);
-    struct err *error = process->trap.n ? load_traps_keep(process) : NULL;
-    bool done = false;
-    for (int attempt = 0; !error && !done; attempt++) {
-        uint64_t start_ns = load_now_ns();
-        error = apply_stopped(&lookup, &done);
-        if (!error && done) {
-            load_traps_collect(process, NULL, 0);
-            error = load_traps_keep(process);
-        }
-        struct err *resume = target_resume(process->target);
-        process->pause_ns = load_now_ns() - start_ns;
-        if (!error)
-            error = resume;
-        else
-            err_free(resume);
-        if (!error && !done && attempt == ATTEMPTS)
-            error = err_new(ERR_SYSTEM, "process %d: a thread does not leave code that must change", target_pid(process->target));
-        if (!error && !done)
-            nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
-    }
-    VEC_FREE(&lookup.window);
-    VEC_FREE(&lookup.removed_pc);
-    return error;
-}
-
 /* ---- all of it ---- */
 
-void load_site_release(struct load_process *process, struct load_site *site)
+void load_trampoline_release(struct load_process *process, struct load_site *site)
 {
-    load_journal_remove(process, site);
+    load_journal_remove_pcs(process, site);
     free_trampoline(process, site);
     if (site->far_island_va)
         load_far_free(process, site->far_island_va);
 }
 
+void load_site_release(struct load_process *process, struct load_site *site)
+{
+    load_journal_remove_sites(process, site);
+    load_trampoline_release(process, site);
+}
+
 static void finish(struct change *change)
 {
     struct load_process *process = change->process;
+    if (change->added.n || change->removed.n)
+        load_limbo_sweep(process); /* the process was stopped and looked at */
     for (size_t i = 0; i < change->removed.n; i++) {
         struct load_site *site = change->removed.at[i];
+        if (site->is_occupied) {
+            load_limbo_enter(process, site);
+            continue;
+        }
         load_site_release(process, site);
-        destroy_site(site);
+        load_site_destroy(site);
     }
     for (size_t i = 0; i < change->function.n; i++) {
         change->function.at[i]->changed = false;
@@ -764,13 +463,19 @@ static void finish(struct change *change)
     }
 }
 
-struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count)
+void load_process_on_wait(struct load_process *process, load_wait_fn *wait, void *context)
 {
-    struct change change = {.process = process};
+    process->wait = wait;
+    process->wait_context = context;
+}
+
+static struct err *change_process(struct load_process *process, struct load_request *request, size_t count, bool stays_in_hurry)
+{
+    struct change change = {.process = process, .stays_in_hurry = stays_in_hurry};
     struct err *error = plan_all(&change, request, count);
     if (!error) {
         load_signals_activate(process, request, count);
-        error = apply(&change);
+        error = load_change_apply(&change);
     }
     if (!error)
         finish(&change);
@@ -783,4 +488,14 @@ struct err *load_process_change(struct load_process *process, struct load_reques
     VEC_FREE(&change.removed);
     load_trampoline_deinit(&change.trampoline);
     return error;
+}
+
+struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count)
+{
+    return change_process(process, request, count, false);
+}
+
+struct err *load_process_change_in_hurry(struct load_process *process, struct load_request *request, size_t count)
+{
+    return change_process(process, request, count, true);
 }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- targets of the whole file ---- */
 
@@ -160,6 +161,7 @@ static void collect_fragments(struct load_code *code, const struct symbol_func *
 struct load_code *load_code_create(struct symbol_file *file)
 {
     struct load_code *code = memory_zero(1, sizeof *code);
+    code->unwind_fd = -1;
     code->file = file;
     code->mode = symbol_file_width(file) == 64 ? INSN_MODE_64 : INSN_MODE_32;
     size_t count;
@@ -210,6 +212,9 @@ void load_code_destroy(struct load_code *code)
     free(code->segment);
     free(code->fragment);
     free(code->branch);
+    free(code->unwind);
+    if (code->unwind_fd >= 0)
+        close(code->unwind_fd);
     symbol_file_close(code->file);
     free(code);
 }

@@ -29,6 +29,9 @@ struct load_code {
     VEC(struct load_range) sealed;       /* see load_code_seal() */
     const struct symbol_func **fragment; /* parts split off functions, by parent, aliases left out */
     size_t fragment_count;
+    struct wire_unwind *unwind; /* of stacks.c: NULL until it is asked for */
+    int unwind_fd;              /* ... the same as a file, -1 until it is asked for */
+    bool looked_for_unwind;
 };
 
 /* Takes the file over. */

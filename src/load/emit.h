@@ -16,6 +16,8 @@ struct load_probe {
     uint64_t body_va; /* LOAD_CLAUSE */
     uint8_t action;   /* enum load_action */
     bool taken;       /* only when the conditional branch is taken */
+    bool no_trap;     /* it is not worth a trap */
+    bool is_first;    /* it fires before others of the place */
 };
 
 /* Addresses in the process that firing code uses. */

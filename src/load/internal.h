@@ -2,6 +2,7 @@
 #ifndef LOAD_INTERNAL_H
 #define LOAD_INTERNAL_H
 
+#include "jit/jit.h"
 #include "load/process.h"
 
 /* A window that is in place. */
@@ -14,7 +15,9 @@ struct load_site {
     uint32_t journal, island_journal; /* slots; island_journal only of LOAD_ISLAND */
     uint32_t pc_first, pc_count;      /* slots */
     uint8_t original[WIRE_SITE_MAX], patch[WIRE_SITE_MAX], island_original[WIRE_SITE_MAX], island_patch[WIRE_SITE_MAX];
-    bool dropped; /* given up in the same change that made it */
+    bool dropped;      /* given up in the same change that made it */
+    uint64_t after_va; /* where its trampoline falls through to in the process */
+    bool is_occupied;  /* found by the change under way: a thread stays in its trampoline, or will return there */
     VEC(struct load_probe) probe;
 };
 
@@ -33,6 +36,13 @@ struct load_region {
     uint64_t va, bytes, used;
 };
 
+/* The code of a clause, and how deep it is in the stack where. */
+struct load_body {
+    uint64_t va, bytes;
+    struct jit_depth *depth;
+    size_t depth_count;
+};
+
 struct load_chunk {
     uint64_t va;
     uint32_t bytes;
@@ -42,9 +52,25 @@ struct load_pc_block {
     uint32_t first, count;
 };
 
+/* An unwind table in the process, and where a file is or was mapped. */
+struct load_table {
+    const struct load_code *code;
+    uint64_t va;
+};
+struct load_table_place {
+    const struct load_code *code;
+    uint64_t start_va, end_va, bias;
+};
+
 /* A trap that is in place. */
 struct load_trap {
     uint64_t va, trampoline_va;
+};
+
+/* What addresses in our code stand for. */
+struct load_pc_map {
+    struct wire_pc *pc; /* sorted by va */
+    size_t count;
 };
 
 struct load_process {
@@ -60,26 +86,34 @@ struct load_process {
     VEC(struct load_region) far_page;  /* mapped for far islands */
     size_t far_promised;               /* pages that the plan under way may need in a 32-bit process */
     VEC(uint64_t) far_island;          /* addresses in use */
+    VEC(struct load_site *) limbo;     /* that are gone but for their trampolines, which threads have yet to leave */
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
     VEC(uint32_t) free_sites;                      /* journal slots */
     uint64_t index_used;                           /* cells of the index */
     VEC(uint64_t) followed;                        /* handlers and restorers that were given a probe, or could not be */
     uint64_t agent_clause_va, agent_clause_end_va; /* code of the agent that clauses call */
+    uint64_t agent_ring_end_va;                    /* its first part, up to here, writes records */
     uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
     uint64_t session_va, process_va; /* of a program: struct wire_session and struct wire_process in the process; else 0 */
     uint64_t place_pcs_offset, place_biases_offset, places_offset; /* in shared memory, by place */
-    VEC(struct load_region) body;                                  /* by clause; va 0: none */
+    VEC(struct load_body) body;                                    /* by clause; va 0: none */
+    struct load_pc_map stand;                                      /* of stand.c */
+    bool stand_is_old;                                             /* the journal has changed since */
+    uint32_t spaces_used;                                          /* of WIRE_SPACES_BYTES */
+    uint64_t spaces_offset;                                        /* in shared memory: struct wire_spaces */
+    VEC(struct load_table) table;                                  /* of stacks.c, as the next */
+    VEC(struct load_table_place) table_place;
     bool tid_known;
     bool follow;                   /* stay attached, to see what it and its children execute */
+    int wake_fd;                   /* see load_process_follow() */
     VEC(struct target *) executed; /* that have executed another program, stopped */
     bool detached;
+    load_wait_fn *wait; /* see load_process_on_wait() */
+    void *wait_context;
 };
-
-/* change.c */
-uint64_t load_now_ns(void);
 
 /* shared.c */
 struct err *load_shared_create(struct load_process *process, uint32_t counter_room);
@@ -89,6 +123,8 @@ struct wire_pc *load_shared_pcs(struct wire_shared *shared);
 struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes, int protection, int flags, int fd, uint64_t *out);
 struct err *load_remote_close(struct target *target, int fd);
 struct err *load_remote_wipe_on_fork(struct target *target, uint64_t va, uint64_t bytes);
+/* Gives the process the memory of a writable mapping now, where the kernel can. */
+struct err *load_remote_touch(struct target *target, uint64_t va, uint64_t bytes);
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes);
 
 /* region.c: memory for trampolines within reach of [start_va, end_va). */
@@ -119,19 +155,20 @@ void load_signals_activate(struct load_process *process, const struct load_reque
 /* The kernel's code in the process as a module, NULL when it has none. */
 struct load_module *load_vdso(struct load_process *process);
 
+/* program.c: the clause's body that the pc is in, or NULL. */
+const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc);
+
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
-void load_journal_remove(struct load_process *process, struct load_site *site);
+/* Its bytes; what addresses in its trampoline stand for. */
+void load_journal_remove_sites(struct load_process *process, struct load_site *site);
+void load_journal_remove_pcs(struct load_process *process, struct load_site *site);
 
 /* index.c: a journal slot's site becomes known to the agent by its address. False when there is no room. */
 bool load_index_add(struct load_process *process, uint32_t slot);
 void load_index_remove(struct load_process *process, uint32_t slot);
 
 /* move.c: where a thread in our code stands in the program's. */
-struct load_pc_map {
-    struct wire_pc *pc; /* sorted by va */
-    size_t count;
-};
 /* Whether `va` is exactly a boundary in the map. */
 bool load_pc_map_has(const struct load_pc_map *map, uint64_t va);
 void load_pc_map_sort(struct wire_pc *pc, size_t count);
@@ -141,6 +178,7 @@ struct load_move_regs {
     uint64_t pc;
     struct fire_regs fire;
     bool must_stay; /* set for a thread that can not be moved now */
+    bool is_hidden; /* set for a frame that shows another pc, with a record of this one: its handler may still run */
     /* Of a signal frame: what the handler returns to, if it has SA_SIGINFO and if it has not (32 bit only); 0: not known. */
     uint64_t restorer_va, old_restorer_va;
     bool shows_pc; /* set by a visitor that has changed the pc only: the frame goes on showing the one before, with a record of the new */
@@ -163,6 +201,25 @@ struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, 
 void load_function_destroy(struct load_function *function);
 /* Gives back the memory and the journal entries of a site that is no longer in the process. */
 void load_site_release(struct load_process *process, struct load_site *site);
+/* ... only its trampoline and what the pc map has of it. */
+void load_trampoline_release(struct load_process *process, struct load_site *site);
+void load_site_destroy(struct load_site *site);
+
+/* limbo.c */
+/* Whether the address is in the site's trampoline or its island. */
+bool load_site_has(const struct load_site *site, uint64_t va);
+bool load_limbo_has(const struct load_process *process, uint64_t va);
+/* Takes over a site that is no longer in the process and whose trampoline is occupied. */
+void load_limbo_enter(struct load_process *process, struct load_site *site);
+/* Releases those that are not occupied, as a stop of the process has shown. */
+void load_limbo_sweep(struct load_process *process);
+void load_limbo_deinit(struct load_process *process);
+
+/* quiesce.c: whether the thread is in a clause's body, or in code of the agent that bodies call. */
+bool load_in_clause(const struct load_process *process, uint64_t pc);
+
+/* stand.c: where in a trampoline the body that a thread is in returns to; 0: not known. */
+uint64_t load_body_caller(struct load_process *process, uint64_t pc, uint64_t sp);
 
 /* revert.c: gives a process back what the journal at `shared_va` says was taken. */
 struct err *load_revert(struct target *target, uint64_t shared_va);

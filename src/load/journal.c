@@ -75,6 +75,7 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
 {
     const struct load_window *window = &site->window;
     uint64_t end_va = window->end_va > window->va + window->length ? window->end_va : window->va + window->length;
+    process->stand_is_old = true;
     site->pc_count = (uint32_t)trampoline->pc.n;
     ERR_TRY(take_pcs(process, trampoline->pc.at, site->pc_count, &site->pc_first));
     ERR_TRY(take_site(process, window->va + bias, site->trampoline_va, site->original, site->patch, window->length,
@@ -85,11 +86,16 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
     return NULL;
 }
 
-void load_journal_remove(struct load_process *process, struct load_site *site)
+void load_journal_remove_sites(struct load_process *process, struct load_site *site)
 {
     give_site(process, site->journal);
     if (site->window.island_va)
         give_site(process, site->island_journal);
+}
+
+void load_journal_remove_pcs(struct load_process *process, struct load_site *site)
+{
+    process->stand_is_old = true;
     memset(load_shared_pcs(process->shared) + site->pc_first, 0, site->pc_count * sizeof(struct wire_pc));
     VEC_PUSH(&process->free_pcs, (struct load_pc_block){site->pc_first, site->pc_count});
 }

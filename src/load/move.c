@@ -187,6 +187,7 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
 {
     uint64_t shown = word_at(bytes, layout, index);
     struct load_move_regs regs = {.pc = pc,
+                                  .is_hidden = pc != shown,
                                   .restorer_va = index + layout->restorer >= 0 ? word_at(bytes, layout, index + layout->restorer) : 0,
                                   .old_restorer_va = layout->old_restorer && index + layout->old_restorer >= 0
                                                          ? word_at(bytes, layout, index + layout->old_restorer)

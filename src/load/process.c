@@ -1,5 +1,6 @@
 #include "load/internal.h"
 
+#include "base/clock.h"
 #include "load/agent_blob.h"
 
 #include <errno.h>
@@ -215,6 +216,15 @@ struct load_module *load_process_module(struct load_process *process, size_t ind
 
 /* ---- counters ---- */
 
+bool load_process_is_ours(const struct load_process *process, uint64_t va)
+{
+    const struct wire_region *region = load_shared_regions(process->shared);
+    for (uint32_t i = 0; i < process->shared->region_count; i++)
+        if (va - region[i].va < region[i].bytes)
+            return true;
+    return false;
+}
+
 struct err *load_process_new_counter(struct load_process *process, uint32_t *counter)
 {
     if (process->next_counter == process->shared->counter_room)
@@ -237,11 +247,12 @@ static struct err *place_agent(struct load_process *process)
     }
     ERR_TRY(load_region_alloc(process, start_va, end_va, bytes, 0, &va));
     process->fire.agent_va = process->shared->agent_va = va;
-    uint32_t range[3];
+    uint32_t range[4];
     memcpy(range, blob + WIRE_AGENT_RANGES, sizeof range);
     process->agent_show_va = va + range[1];
     process->agent_show_end_va = va + range[2];
     process->agent_clause_va = va + range[2];
+    process->agent_ring_end_va = va + range[3];
     process->agent_clause_end_va = va + bytes;
     ERR_TRY(target_write(process->target, va, blob, bytes));
     return target_write(process->target, va + WIRE_AGENT_SHARED, &process->shared->shared_va, sizeof process->shared->shared_va);
@@ -267,10 +278,16 @@ static void free_process(struct load_process *process)
         target_close(process->executed.at[i]);
     VEC_FREE(&process->executed);
     VEC_FREE(&process->trap);
+    for (size_t i = 0; i < process->body.n; i++)
+        free(process->body.at[i].depth);
     VEC_FREE(&process->body);
+    free(process->stand.pc);
+    VEC_FREE(&process->table);
+    VEC_FREE(&process->table_place);
     VEC_FREE(&process->region);
     VEC_FREE(&process->far_page);
     VEC_FREE(&process->far_island);
+    load_limbo_deinit(process);
     VEC_FREE(&process->free_chunk);
     VEC_FREE(&process->free_pcs);
     VEC_FREE(&process->free_sites);
@@ -288,18 +305,24 @@ struct err *load_process_create(struct target *target, struct load_cache *cache,
     process->cache = cache;
     bool hold = target_thread_count(target) != 0; /* a command that was just started stays stopped */
     struct err *error = load_recover(target);
-    uint64_t start_ns = load_now_ns();
+    uint64_t start_ns = clock_now_ns();
     if (!error)
         error = prepare(process, counter_room);
     if (!error && !hold)
         error = target_resume(target);
-    process->pause_ns = load_now_ns() - start_ns;
+    process->pause_ns = clock_now_ns() - start_ns;
     if (!error) {
         *out = process;
         return NULL;
     }
     load_process_destroy(process);
     return error;
+}
+
+struct err *load_process_check(struct load_process *process)
+{
+    uint32_t word; /* of the memory that it had when it was opened, which is not that of another program */
+    return target_read(process->target, process->shared->shared_va, &word, sizeof word);
 }
 
 /* Nothing is to be done for a process that has ended, or that has executed another program since. */

@@ -15,6 +15,7 @@
 
 #include "load/emit.h"
 #include "target/target.h"
+#include "wire/stream.h"
 
 struct load_process;
 
@@ -48,6 +49,10 @@ void load_process_destroy(struct load_process *process);
 
 struct target *load_process_target(struct load_process *process);
 const struct wire_shared *load_process_shared(const struct load_process *process);
+/* ERR_NO_PROCESS when it has ended or has executed another program: what is known of its memory holds no more. */
+struct err *load_process_check(struct load_process *process);
+/* Whether code of ours is at an address of the process: trampolines, clauses, the agent. */
+bool load_process_is_ours(const struct load_process *process, uint64_t va);
 struct err *load_process_new_counter(struct load_process *process, uint32_t *counter);
 
 /* Compares the process's mappings with what is known: new files are added, those that are gone are dropped with their probes. */
@@ -69,23 +74,34 @@ struct load_request {
 /* Does them all in one stop of the process. Requests that are refused do not keep the others from being done. After an error only
  * load_process_detach() may follow. */
 struct err *load_process_change(struct load_process *process, struct load_request *request, size_t count);
+/* As this, for a caller who wants to be there when the process has had its new probes for a moment: unless it fails, he goes first from the
+ * stop on (base/hurry.h) until he calls hurry_end(). */
+struct err *load_process_change_in_hurry(struct load_process *process, struct load_request *request, size_t count);
+/* `wait` is called again and again while a change waits for a thread to leave a clause: where threads wait for room in a ring, the consumer
+ * makes some. May be NULL. */
+typedef void load_wait_fn(void *context);
+void load_process_on_wait(struct load_process *process, load_wait_fn *wait, void *context);
 /* How long the last change kept all threads stopped (after load_process_create(): how long it kept one), and how many probes are traps now.
  */
 uint64_t load_process_pause_ns(const struct load_process *process);
 size_t load_process_trap_count(const struct load_process *process);
 /* Stays attached to the process and the children it forks, and stops each when it executes another program: load_process_next_executed()
- * then gives it out, to become a process of its own. To be called before the first change. */
-void load_process_follow(struct load_process *process);
+ * then gives it out, to become a process of its own. To be called before the first change. Where such a stop was met while something else
+ * was waited for, the eventfd becomes readable, and load_process_part_executed() deals with it. */
+void load_process_follow(struct load_process *process, int wake_fd);
+void load_process_part_executed(struct load_process *process);
 struct target *load_process_next_executed(struct load_process *process);
 /* Children that it forked and that are known because it is kept. */
 size_t load_process_child_count(const struct load_process *process);
 struct target *load_process_child(struct load_process *process, size_t index);
-/* Threads that have not been seen outside of what clauses call since the first call with an empty list; filled in by
- * load_process_quiesce(). */
+/* Outside of what: of clauses and what they call; of the writing of records; of work on maps. */
+enum load_quiet { LOAD_QUIET_CLAUSES, LOAD_QUIET_RINGS, LOAD_QUIET_MAPS, LOAD_QUIETS };
+/* Threads that have not been seen outside since the first call with an empty list; filled in by load_process_quiesce(). */
 struct load_pending_thread {
     pid_t pid, tid;
 };
 struct load_pending {
+    enum load_quiet quiet;
     bool is_listed; /* every process was looked at once */
     target_pids process;
     VEC(struct load_pending_thread) thread;
@@ -95,6 +111,16 @@ void load_pending_deinit(struct load_pending *pending);
 bool load_process_quiesce(struct load_process *process, struct load_pending *pending);
 /* Deals with a stop that target_next_stop() told of. False when the thread belongs to neither the process nor its children. */
 bool load_process_handle_stop(struct load_process *process, pid_t tid, int status);
+
+/* Registers of a thread that was found while it ran, by enum wire_reg of the process's width. */
+struct load_standing {
+    uint64_t pc;
+    uint64_t reg[WIRE_REG64_COUNT]; /* the stack pointer among them */
+    uint32_t known;                 /* bit r: reg[r] is the thread's */
+};
+/* Whether its pc is in code of ours. Then the registers become those of the program at the instruction that it stands at, as far as they
+ * are known; the pc becomes 0 when that can not be told. `stack`: what is at the stack pointer. */
+bool load_process_stand(struct load_process *process, struct load_standing *standing, const uint8_t *stack, size_t stack_bytes);
 
 typedef VEC(struct load_request) load_requests;
 

@@ -2,6 +2,7 @@
 
 #include "jit/jit.h"
 #include "load/internal.h"
+#include "load/stacks.h"
 #include "stream/stream.h"
 
 #include <stdlib.h>
@@ -21,6 +22,9 @@ static struct err *map_session(struct load_process *process, const struct load_p
     memset((char *)process->shared + process->shared->counters_offset, 0, TARGET_SCRATCH);
     struct err *error = load_remote_mmap(process->target, 0, program->memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                                          remote_fd, &process->session_va);
+    const struct wire_session *memory = program->memory;
+    if (!error && program->touches_rings)
+        error = load_remote_touch(process->target, process->session_va + memory->rings_offset, memory->ring_count * memory->ring_stride);
     struct err *close_error = load_remote_close(process->target, remote_fd);
     if (!error)
         return close_error;
@@ -29,7 +33,7 @@ static struct err *map_session(struct load_process *process, const struct load_p
 }
 
 /* Private memory for struct wire_process, whose first page a fork wipes. It is a region like those of code, for the journal. */
-static struct err *map_process_pages(struct load_process *process)
+static struct err *map_process_pages(struct load_process *process, bool takes_stacks)
 {
     struct wire_shared *shared = process->shared;
     if (shared->region_count == shared->region_room)
@@ -46,9 +50,13 @@ static struct err *map_process_pages(struct load_process *process)
         .place_pcs_va = shared->shared_va + process->place_pcs_offset,
         .places_va = shared->shared_va + process->places_offset,
         .biases_va = shared->shared_va + process->place_biases_offset,
+        .spaces_va = takes_stacks ? shared->shared_va + process->spaces_offset : 0,
         .place_count = shared->counter_room,
         .quiet = target_has_seccomp(process->target),
     };
+    if (takes_stacks)
+        head.stack_end_va = load_stacks_end(process->target);
+    target_thread_name(target_pid(process->target), target_pid(process->target), head.comm);
     if (!target_is_stranger(process->target))
         head.pid = (uint32_t)target_pid(process->target);
     return target_write(process->target, process->process_va, &head, sizeof head);
@@ -70,8 +78,10 @@ static struct err *place_body(struct load_process *process, const struct load_pr
     }
     if (!error)
         error = target_write(process->target, va, body.code.at, body.code.n);
-    if (!error)
-        VEC_PUSH(&process->body, (struct load_region){va, body.code.n, 0});
+    if (!error) {
+        VEC_PUSH(&process->body, (struct load_body){va, body.code.n, body.depth.at, body.depth.n});
+        body.depth.at = NULL; /* it has changed hands */
+    }
     jit_body_deinit(&body);
     return error;
 }
@@ -90,7 +100,7 @@ static struct err *place_bodies(struct load_process *process, const struct load_
     };
     for (uint32_t i = 0; i < program->stream->clause_count; i++) {
         if (!(stream_clauses(program->stream)[i].has_model >> model & 1)) {
-            VEC_PUSH(&process->body, (struct load_region){0});
+            VEC_PUSH(&process->body, (struct load_body){0});
             continue;
         }
         ERR_TRY(place_body(process, program, i, model, &facts));
@@ -107,7 +117,7 @@ struct err *load_process_prepare(struct load_process *process, const struct load
     if (!error)
         error = map_session(process, program);
     if (!error)
-        error = map_process_pages(process);
+        error = map_process_pages(process, program->memory->stack_nodes);
     if (!error)
         error = place_bodies(process, program);
     struct err *resume = was_running ? target_resume(process->target) : NULL;
@@ -123,7 +133,20 @@ uint64_t load_process_body(const struct load_process *process, uint32_t clause)
     return clause < process->body.n ? process->body.at[clause].va : 0;
 }
 
+const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc)
+{
+    for (size_t i = 0; i < process->body.n; i++)
+        if (pc - process->body.at[i].va < process->body.at[i].bytes)
+            return &process->body.at[i];
+    return NULL;
+}
+
 /* ---- places ---- */
+
+static struct wire_place *place_of(const struct load_process *process, uint32_t place)
+{
+    return (struct wire_place *)((char *)process->shared + process->places_offset) + place;
+}
 
 struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
                                    uint32_t *number)
@@ -132,8 +155,18 @@ struct err *load_process_new_place(struct load_process *process, uint64_t pc_va,
     char *shared = (char *)process->shared;
     ((uint64_t *)(shared + process->place_pcs_offset))[*number] = pc_va;
     ((uint64_t *)(shared + process->place_biases_offset))[*number] = bias;
-    ((struct wire_place *)(shared + process->places_offset))[*number] = *meaning;
+    *place_of(process, *number) = *meaning;
     return NULL;
+}
+
+int32_t load_process_quota(const struct load_process *process, uint32_t place)
+{
+    return __atomic_load_n(&place_of(process, place)->quota, __ATOMIC_RELAXED);
+}
+
+int32_t load_process_set_quota(struct load_process *process, uint32_t place, int32_t quota)
+{
+    return __atomic_exchange_n(&place_of(process, place)->quota, quota, __ATOMIC_RELAXED);
 }
 
 /* ---- thread ids ---- */

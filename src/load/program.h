@@ -12,6 +12,9 @@ struct load_program {
     const struct wire_session *memory;
     int memory_fd;
     const uint32_t *clause; /* by specification of the session: the clause that it fires */
+    bool has_once;          /* a place that several specifications of clause `once` mean fires it once; of these, some may exclude */
+    uint32_t once;          /* of these, returns and what a pattern means are not worth a trap */
+    bool touches_rings;     /* the process has the memory of its rings from the start, so that no clause takes long for it */
 };
 
 /* Prepares a process for the program: once, before its first probe of it. */
@@ -21,6 +24,9 @@ uint64_t load_process_body(const struct load_process *process, uint32_t clause);
 /* A new place at the instruction at `pc_va` of the process, in a file that is loaded with `bias`. */
 struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
                                    uint32_t *number);
+/* What clauses know as the place's quota; the process may have it in hands at the same time. The second gives back what it was. */
+int32_t load_process_quota(const struct load_process *process, uint32_t place);
+int32_t load_process_set_quota(struct load_process *process, uint32_t place, int32_t quota);
 /* Looks, if that is not known yet, where the C library keeps a thread's id, so that firing code need not ask the kernel. */
 struct err *load_process_find_tid(struct load_process *process);
 

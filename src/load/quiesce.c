@@ -1,5 +1,5 @@
-/* Whether every thread has been outside of the code that clauses call at some time since a moment. Bodies keep nothing of what such a call
- * found in a map, so it is enough to be outside of the agent.
+/* Whether every thread has been outside of the code that clauses run at some time since a moment: of their bodies, and of the agent, which
+ * these call; or of the part that writes records; or of those that may have a node of a map in hand.
  *
  * Each process that can be in it is stopped, and its threads and the signal frames on their stacks are looked at. A thread that is outside
  * once is done with: it comes back to what is there now. One that is inside is looked at again the next time, and the time after that;
@@ -12,21 +12,44 @@
 
 enum { ROUNDS = 20 }; /* of looking for children */
 
-static bool is_inside(void *context, uint64_t pc)
+bool load_in_clause(const struct load_process *process, uint64_t pc)
 {
-    const struct load_process *process = context;
-    return pc >= process->agent_clause_va && pc < process->agent_clause_end_va;
+    return load_process_body_at(process, pc) || (pc >= process->agent_clause_va && pc < process->agent_clause_end_va);
+}
+
+/* What the body there has in hand. */
+static enum jit_holds body_holds(const struct load_process *process, uint64_t pc)
+{
+    const struct load_body *body = load_process_body_at(process, pc);
+    enum jit_holds holds = JIT_NOTHING;
+    for (size_t i = 0; body && i < body->depth_count && body->depth[i].from <= pc - body->va; i++)
+        holds = body->depth[i].holds;
+    return holds;
+}
+
+static bool is_inside(const struct load_process *process, enum load_quiet quiet, uint64_t pc)
+{
+    switch (quiet) {
+    case LOAD_QUIET_RINGS:
+        return body_holds(process, pc) == JIT_RECORD || (pc >= process->agent_clause_va && pc < process->agent_ring_end_va);
+    case LOAD_QUIET_MAPS:
+        return body_holds(process, pc) == JIT_NODE || (pc >= process->agent_clause_va && pc < process->agent_clause_end_va);
+    default:
+        return load_in_clause(process, pc);
+    }
 }
 
 struct look {
     struct load_process *process;
+    enum load_quiet quiet;
     target_pids inside; /* threads */
     pid_t tid;          /* being looked at: frames belong to it */
 };
 
 static bool is_frame_inside(void *context, uint64_t pc)
 {
-    return is_inside(((struct look *)context)->process, pc);
+    const struct look *look = context;
+    return is_inside(look->process, look->quiet, pc);
 }
 
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
@@ -34,7 +57,7 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
     struct look *look = context;
     if (thread)
         look->tid = thread->tid;
-    if (is_inside(look->process, regs->pc) && (!look->inside.n || look->inside.at[look->inside.n - 1] != look->tid))
+    if (is_inside(look->process, look->quiet, regs->pc) && (!look->inside.n || look->inside.at[look->inside.n - 1] != look->tid))
         VEC_PUSH(&look->inside, look->tid);
     return false;
 }
@@ -47,29 +70,62 @@ static bool has(const target_pids *list, pid_t pid)
     return false;
 }
 
+static void keep_those_in(target_pids *list, const target_pids *other)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->n; i++)
+        if (has(other, list->at[i]))
+            list->at[kept++] = list->at[i];
+    list->n = kept;
+}
+
+/* Takes the threads that are outside from `waiting`, which with `first` is empty and stands for every thread. While the process stands,
+ * those that are left are let on for a moment, some times: where much of the time is spent inside, as where memory is touched for the first
+ * time, chance alone takes long to meet each of them outside. */
+static struct err *look_for_outside(struct look *look, struct target *target, bool first, target_pids *waiting)
+{
+    enum { TRIES = 8, WAIT_NS = 50000 };
+    for (int i = 0;; i++) {
+        look->inside.n = 0;
+        ERR_TRY(load_visit_threads(target, is_frame_inside, visit, look));
+        if (first && i == 0) {
+            *waiting = look->inside;
+            look->inside = (target_pids){0};
+        } else {
+            keep_those_in(waiting, &look->inside);
+        }
+        if (!waiting->n || i == TRIES)
+            return NULL;
+        ERR_TRY(target_let_some_on(target, waiting, WAIT_NS));
+    }
+}
+
 /* Threads that are outside leave `pending`; with `first`, those that are inside enter it. False: nothing is known, because the process
  * could not be stopped. One that has ended is outside. */
 static bool look_at(struct load_process *process, struct target *target, bool first, struct load_pending *pending)
 {
-    struct look look = {.process = process};
+    struct look look = {.process = process, .quiet = pending->quiet};
+    pid_t pid = target_pid(target);
+    target_pids waiting = {0};
+    for (size_t i = 0; i < pending->thread.n; i++)
+        if (pending->thread.at[i].pid == pid)
+            VEC_PUSH(&waiting, pending->thread.at[i].tid);
     struct err *error = target_stop(target);
     if (!error)
-        error = load_visit_threads(target, is_frame_inside, visit, &look);
+        error = look_for_outside(&look, target, first, &waiting);
     struct err *resume = target_resume(target);
     bool ended = target_ended(target) || (error && error->code == ERR_NO_PROCESS), known = ended || !error;
-    pid_t pid = target_pid(target);
     err_free(error);
     err_free(resume);
     size_t kept = 0;
-    for (size_t i = 0; i < pending->thread.n; i++) {
-        struct load_pending_thread thread = pending->thread.at[i];
-        if (thread.pid != pid || !known || (!ended && has(&look.inside, thread.tid)))
-            pending->thread.at[kept++] = thread;
-    }
+    for (size_t i = 0; i < pending->thread.n; i++)
+        if (pending->thread.at[i].pid != pid || !known)
+            pending->thread.at[kept++] = pending->thread.at[i];
     pending->thread.n = kept;
-    for (size_t i = 0; i < look.inside.n && first && known && !ended; i++)
-        VEC_PUSH(&pending->thread, (struct load_pending_thread){pid, look.inside.at[i]});
+    for (size_t i = 0; i < waiting.n && known && !ended; i++)
+        VEC_PUSH(&pending->thread, (struct load_pending_thread){pid, waiting.at[i]});
     VEC_FREE(&look.inside);
+    VEC_FREE(&waiting);
     return known;
 }
 
@@ -125,29 +181,19 @@ static bool look_at_all(struct load_process *process, struct load_pending *pendi
     return false;
 }
 
-static bool is_of(const struct load_process *process, const struct load_pending *pending)
-{
-    pid_t pid = target_pid(process->target);
-    for (size_t i = 0; i < pending->thread.n; i++)
-        if (pending->thread.at[i].pid == pid)
-            return true;
-    return false;
-}
-
 bool load_process_quiesce(struct load_process *process, struct load_pending *pending)
 {
     if (!pending->is_listed) {
         pending->is_listed = look_at_all(process, pending);
         return pending->is_listed && !pending->thread.n;
     }
-    if (is_of(process, pending))
-        look_at(process, process->target, false, pending);
-    while (pending->thread.n) {
-        size_t before = pending->thread.n;
-        pid_t pid = pending->thread.at[0].pid;
-        if (pid == target_pid(process->target) || !look_at_pid(process, pid, false, pending) || pending->thread.n == before)
-            break;
-    }
+    target_pids pids = {0};
+    for (size_t i = 0; i < pending->thread.n; i++)
+        if (!has(&pids, pending->thread.at[i].pid))
+            VEC_PUSH(&pids, pending->thread.at[i].pid);
+    for (size_t i = 0; i < pids.n; i++)
+        look_at_pid(process, pids.at[i], false, pending);
+    VEC_FREE(&pids);
     return !pending->thread.n;
 }
 

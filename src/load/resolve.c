@@ -33,8 +33,8 @@ static bool has_scaled_index(const uint8_t *modrm)
     return modrm[0] >> 6 != 3 && (modrm[0] & 7) == 4 && (modrm[1] >> 3 & 7) != 4;
 }
 
-/* A switch computes its target from a table: by an addition or a load with an index shortly before. What is left is a tail call through a
- * pointer. */
+/* A switch computes its target from a table: by an addition, a load or an address with an index shortly before. What is left is a tail call
+ * through a pointer. */
 static bool is_switch(const struct load_flow *flow, size_t index)
 {
     const struct insn *jump = &flow->insn[index];
@@ -48,7 +48,8 @@ static bool is_switch(const struct load_flow *flow, size_t index)
         const uint8_t *before = opcode_of(&flow->insn[index - back]);
         bool add_to =
             (before[0] == 0x01 && before[1] >> 6 == 3 && (before[1] & 7) == reg) || (before[0] == 0x03 && (before[1] >> 3 & 7) == reg);
-        bool load = (before[0] == 0x8b || before[0] == 0x63) && (before[1] >> 3 & 7) == reg && has_scaled_index(before + 1);
+        bool load =
+            (before[0] == 0x8b || before[0] == 0x63 || before[0] == 0x8d) && (before[1] >> 3 & 7) == reg && has_scaled_index(before + 1);
         if (add_to || load)
             return true;
     }
@@ -126,4 +127,10 @@ void load_resolve(const struct load_code *code, const struct spec *spec, struct 
         last_va = func[i].va;
         add_point(code, &func[i], spec, func[i].va + (spec->point == SPEC_OFFSET ? spec->offset : 0), out);
     }
+}
+
+void load_resolve_func(const struct load_code *code, const struct symbol_func *func, enum spec_point point, struct load_resolved *out)
+{
+    struct spec spec = {.point = point};
+    add_point(code, func, &spec, func->va, out);
 }

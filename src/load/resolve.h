@@ -28,6 +28,8 @@ struct load_resolved {
 
 /* Appends the trace points that `spec` means in the file. */
 void load_resolve(const struct load_code *code, const struct spec *spec, struct load_resolved *out);
+/* Likewise the entry (SPEC_ENTRY) or the exits (SPEC_RETURN) of one function. */
+void load_resolve_func(const struct load_code *code, const struct symbol_func *func, enum spec_point point, struct load_resolved *out);
 void load_resolved_deinit(struct load_resolved *resolved);
 
 #endif

@@ -1,11 +1,13 @@
 /* Many processes, many trace points, one table of counts: what a consumer of probes works with.
  *
- * A row is a trace point by name (module, function, point); a process contributes its own counter to each row that it has. Several
+ * A row is a trace point by name (module, function, point), and by address where calls are recorded, so that static functions of equal
+ * names stay apart; a process contributes its own counter to each row that it has. Several
  * consumers may each have a session in one program; two programs can not probe one process at the same time. */
 #ifndef LOAD_SESSION_H
 #define LOAD_SESSION_H
 
 #include "base/names.h"
+#include "load/mapped.h"
 #include "load/process.h"
 #include "load/program.h"
 #include "load/resolve.h"
@@ -14,6 +16,7 @@ struct load_row {
     char *module;    /* path */
     char *function;  /* name for people: demangled */
     char point[32];  /* "entry", "return", "+0x12" */
+    uint64_t va;     /* of the function in the file, or of the place where there is none; of equal names the first */
     uint64_t ended;  /* hits in processes that have been detached from */
     uint64_t places; /* instructions that were patched for it, in all processes */
     uint64_t traps;  /* ... of which by a trap */
@@ -40,10 +43,14 @@ bool load_session_has_strangers(const struct load_session *session);
  * the process is left again, and that is the error of adding it. */
 typedef struct err *load_joined_fn(void *context, pid_t pid);
 void load_session_on_join(struct load_session *session, load_joined_fn *joined, void *context);
+/* See load_process_on_wait(): for each process that is added from now on. */
+void load_session_on_wait(struct load_session *session, load_wait_fn *wait, void *context);
 
 /* Adds a running process, or a command that is started with the probes of its program and its loader in place; libraries get theirs as they
  * are loaded. On failure the process is as it was. */
 struct err *load_session_attach(struct load_session *session, pid_t pid);
+/* One that stands before its first instruction; it goes on. After an error it runs alone. */
+struct err *load_session_admit(struct load_session *session, struct target *target);
 struct err *load_session_start(struct load_session *session, char *const argv[]);
 
 /* Detaches from every process; rows and hits stay readable. */
@@ -53,14 +60,17 @@ struct err *load_session_detach(struct load_session *session);
  * called when a process ends. */
 int load_session_event_fd(const struct load_session *session);
 struct err *load_session_handle(struct load_session *session);
-/* Stops each process for a moment, to see which of its threads are in code that clauses call, and so may use what they found in a map.
+/* Stops each process for a moment, to see which of its threads are inside: in a clause or what it calls, and so may use what they found in
+ * a map, or where records are written.
  * *done: every thread of every process, and of the children that they forked, has been outside of it since load_session_unquiesce(). Else
  * it is to be called again, after the threads had some time. */
-void load_session_quiesce(struct load_session *session, bool *done);
+void load_session_quiesce(struct load_session *session, enum load_quiet quiet, bool *done);
 /* Begins anew: from now on. */
-void load_session_unquiesce(struct load_session *session);
+void load_session_unquiesce(struct load_session *session, enum load_quiet quiet);
 /* Processes that still run, and for each a descriptor that becomes readable when it ends. */
 size_t load_session_live(const struct load_session *session);
+/* One of them, for a consumer that changes its probes itself. It is gone when load_session_handle() finds that it has ended. */
+struct load_process *load_session_process(const struct load_session *session, size_t index);
 int load_session_process_fd(const struct load_session *session, size_t index);
 /* The process of the command that was started, 0 without one. */
 pid_t load_session_command(const struct load_session *session);
@@ -75,6 +85,14 @@ void load_session_hits(const struct load_session *session, uint64_t *hits);
 /* The function at an address of a process, also of one that has ended: "name+offset", or the module and offset. False: no module is there.
  */
 bool load_session_symbol(struct load_session *session, pid_t pid, uint64_t va, char *text, size_t room);
+/* load_process_stand() in the process of the session, or in the child of one; false for others, too. */
+bool load_session_stand(const struct load_session *session, pid_t pid, struct load_standing *standing, const uint8_t *stack,
+                        size_t stack_bytes);
+/* An address of a stack: `root` is its process as struct wire_stack_node has it. False: no module is there. What it points to lives as long
+ * as the session. */
+bool load_session_frame(const struct load_session *session, uint64_t root, uint64_t va, bool is_return, struct load_frame *out);
+/* The root of the stacks that a process has now. */
+uint64_t load_session_root(const struct load_session *session, pid_t pid);
 /* The number that a name has or will have. */
 uint32_t load_session_name(struct load_session *session, const char *name);
 /* The names that struct wire_place speaks of. */

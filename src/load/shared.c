@@ -1,4 +1,5 @@
 #include "load/internal.h"
+#include "load/stacks.h"
 #include "wire/session.h"
 
 #include <errno.h>
@@ -52,6 +53,17 @@ struct err *load_remote_wipe_on_fork(struct target *target, uint64_t va, uint64_
     int64_t result;
     ERR_TRY(call(target, CALL_MADVISE, (uint64_t[6]){va, bytes, MADV_WIPEONFORK}, &result));
     return result < 0 ? failed(target, "madvise", result) : NULL;
+}
+
+struct err *load_remote_touch(struct target *target, uint64_t va, uint64_t bytes)
+{
+    enum {
+        PAGE = 4096,
+        POPULATE_WRITE = 23
+    }; /* MADV_POPULATE_WRITE, of Linux 5.14; older ones refuse it, and pages come as they are used */
+    int64_t ignored;
+    uint64_t start_va = va / PAGE * PAGE;
+    return call(target, CALL_MADVISE, (uint64_t[6]){start_va, va + bytes - start_va, POPULATE_WRITE}, &ignored);
 }
 
 struct wire_region *load_shared_regions(struct wire_shared *shared)
@@ -118,7 +130,8 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
     process->place_pcs_offset = round_up(end + index_cells * sizeof(uint32_t), PAGE);
     process->place_biases_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
     process->places_offset = process->place_biases_offset + counter_room * sizeof(uint64_t);
-    shared->shared_bytes = round_up(process->places_offset + counter_room * sizeof(struct wire_place), PAGE);
+    process->spaces_offset = round_up(process->places_offset + counter_room * sizeof(struct wire_place), PAGE);
+    shared->shared_bytes = round_up(process->spaces_offset + load_stacks_bytes(), PAGE);
 }
 
 /* The process makes the memory, so that it belongs to its user; we reach it through /proc. */

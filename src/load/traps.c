@@ -1,6 +1,7 @@
 #include "load/internal.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 static int by_va(const void *a, const void *b)
 {
@@ -53,12 +54,23 @@ static void adopt_children(struct load_process *process, struct target *target)
         VEC_PUSH(&process->child, child);
 }
 
+/* That one has executed another program was found while something else was waited for; no stop will tell of it again. */
+static void tell_executed(const struct load_process *process)
+{
+    bool found = target_holds_executed(process->target);
+    for (size_t i = 0; i < process->child.n && !found; i++)
+        found = target_holds_executed(process->child.at[i]);
+    if (found)
+        eventfd_write(process->wake_fd, 1);
+}
+
 static void serve_children(void *context)
 {
     struct load_process *process = context;
     adopt_children(process, process->target);
     for (size_t i = 0; i < process->child.n; i++)
         target_serve(process->child.at[i]);
+    tell_executed(process);
 }
 
 struct err *load_traps_keep(struct load_process *process)
@@ -72,6 +84,7 @@ void load_traps_adopt(struct load_process *process)
     adopt_children(process, process->target);
     for (size_t i = 0; i < process->child.n; i++)
         adopt_children(process, process->child.at[i]);
+    tell_executed(process);
 }
 
 static void drop_child(struct load_process *process, size_t index)
@@ -93,10 +106,19 @@ bool load_process_handle_stop(struct load_process *process, pid_t tid, int statu
     for (size_t i = 0; i < process->child.n && !taken; i++)
         taken = target_handle_stop(process->child.at[i], tid, status);
     load_traps_adopt(process);
+    for (size_t i = process->child.n; i-- > 0;)
+        if (target_pid(process->child.at[i]) == tid && target_ended(process->child.at[i]))
+            drop_child(process, i);
+    load_process_part_executed(process);
+    return taken;
+}
+
+void load_process_part_executed(struct load_process *process)
+{
     take_executed(process, process->target);
     for (size_t i = process->child.n; i-- > 0;) {
         take_executed(process, process->child.at[i]);
-        if (target_executed(process->child.at[i]) || (target_pid(process->child.at[i]) == tid && target_ended(process->child.at[i])))
+        if (target_executed(process->child.at[i]))
             drop_child(process, i);
     }
     if ((process->trap.n || process->follow) && target_executed(process->target)) {
@@ -105,14 +127,14 @@ bool load_process_handle_stop(struct load_process *process, pid_t tid, int statu
         target_keep(process->target, NULL, NULL, NULL);
         err_free(target_resume(process->target));
     }
-    return taken;
 }
 
 /* ---- following ---- */
 
-void load_process_follow(struct load_process *process)
+void load_process_follow(struct load_process *process, int wake_fd)
 {
     process->follow = true;
+    process->wake_fd = wake_fd;
     target_follow(process->target);
 }
 

@@ -38,6 +38,7 @@ struct value {
 /* How to put it down. */
 struct style {
     bool json;
+    bool is_key;       /* of a map */
     bool for_terminal; /* of text: escape; of JSON: see text_json() */
     uint64_t divide;   /* integers are divided by this; 0 and 1: not */
 };
@@ -59,8 +60,15 @@ struct value value_item(const struct value *tuple, uint64_t index);
 void value_put_buffer(struct print_text *text, const uint8_t *at, size_t n, char mode);
 /* 8 bytes, a u32 number and a u32 enum print_name, shown as the name that the number stands for. */
 void value_put_name(struct print *print, struct print_text *text, const struct value *value, const struct style *style);
+/* What a process or a name table said. */
+void value_put_said(struct print_text *text, const char *bytes, size_t n, const struct style *style);
 /* Less than, equal to or greater than 0, as a sorts before, with, after b; both of the same type. */
 int value_compare(const struct value *a, const struct value *b);
+
+/* ---- stack.c ---- */
+
+/* What a value of type STACK has in its 8 bytes: see script/type.h. */
+void stack_put(struct print *print, struct print_text *text, uint64_t stack, const struct style *style);
 
 /* ---- format.c ---- */
 

@@ -150,7 +150,7 @@ void map_put_name(struct print *print, struct print_text *text, const struct scr
     if (!map->key)
         return;
     struct value value = {.type = map->key, .at = key, .n = bytes, .encoding = ALONE};
-    struct style style = {.for_terminal = print->out_is_terminal};
+    struct style style = {.is_key = true, .for_terminal = print->out_is_terminal};
     text_char(text, '[');
     put_key(print, text, &value, &style, ", ");
     text_char(text, ']');
@@ -159,7 +159,7 @@ void map_put_name(struct print *print, struct print_text *text, const struct scr
 void map_put_json_key(struct print *print, struct print_text *text, const struct script_map *map, const void *key, size_t bytes)
 {
     struct value value = {.type = map->key, .at = key, .n = bytes, .encoding = ALONE};
-    const struct style plain = {0};
+    const struct style plain = {.is_key = true};
     print->part.n = 0;
     put_key(print, &print->part, &value, &plain, ",");
     text_json(text, print->part.at, print->part.n, print->out_is_terminal);

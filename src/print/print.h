@@ -39,8 +39,9 @@ enum print_name {
     PRINT_NAME_FUNCTION,
     PRINT_NAME_PROBE,
     PRINT_NAME_PROBE_TYPE,
-    PRINT_NAME_USER,  /* a uid; known here */
-    PRINT_NAME_ERROR, /* an errno; known here */
+    PRINT_NAME_USER,    /* a uid; known here */
+    PRINT_NAME_ERROR,   /* an errno; known here */
+    PRINT_NAME_PROCESS, /* a pid: the name of the process as it is now */
 };
 
 /* The clock that a timestamp's nanoseconds count. */
@@ -50,15 +51,30 @@ enum print_clock {
     PRINT_CLOCK_WALL, /* since 1970; what bpftrace takes tai for */
 };
 
+/* One function of a stack. */
+struct print_frame {
+    const char *function; /* NULL: unknown */
+    const char *module;   /* path; NULL: unknown */
+    uint64_t offset;      /* from the function's start */
+    const char *file;     /* source; NULL: unknown */
+    unsigned line;
+    bool is_inlined; /* into the next one; it has no offset */
+};
+
 /* What only the caller knows. Any function may be NULL: nothing is known. */
 struct print_names {
     void *cookie;
     /* The name of an address of a process, as usym() shows it, into text (room bytes, with the NUL). False: unknown, shown as 0x... */
     bool (*symbol)(void *cookie, uint64_t address_va, uint32_t pid, char *text, size_t room);
-    /* The first three of enum print_name. NULL: unknown, shown as a number. */
+    /* The first three of enum print_name, and PROCESS. NULL: unknown, shown as a number. */
     const char *(*name)(void *cookie, enum print_name what, uint32_t number);
     /* The format of strftime() that a timestamp carries the number of. NULL: unknown. */
     const char *(*time_format)(void *cookie, uint32_t number);
+    /* The addresses of a stack, at most `room`, innermost first. Returns how many. */
+    size_t (*stack)(void *cookie, uint32_t number, uint64_t *pcs, size_t room);
+    /* What is at address `index` of the stack that was asked for last: the function and those inlined into it there, innermost first, at
+     * most `room`. Returns how many. What they point to is valid until the next call. */
+    size_t (*frames)(void *cookie, size_t index, struct print_frame *out, size_t room);
 };
 
 /* Growing text; all zero is empty. */
@@ -73,6 +89,7 @@ struct print {
     bool out_is_terminal; /* see invariant 2 */
     bool err_is_terminal;
     bool json;
+    bool has_lines; /* stacks are shown with source lines and inlined functions, where these are known */
     enum print_dialect dialect;
     struct print_names names;
     size_t max_strlen;          /* strings that fill as much were cut; 0: not known */

@@ -184,8 +184,7 @@ int value_compare(const struct value *a, const struct value *b)
 
 /* ---- single values ---- */
 
-/* What a process or a name table said. */
-static void put_said(struct print_text *text, const char *bytes, size_t n, const struct style *style)
+void value_put_said(struct print_text *text, const char *bytes, size_t n, const struct style *style)
 {
     if (style->json)
         text_json(text, bytes, n, style->for_terminal);
@@ -286,13 +285,13 @@ static void put_string(struct print *print, struct print_text *text, const struc
     /* A string without its NUL was cut, or one as long as they can be: 0.26 says so. */
     bool is_cut = n >= value->type->bytes || (print->max_strlen && n + 1 == print->max_strlen);
     if (value->type->kind != SCRIPT_T_STRING || !is_cut || print->dialect == PRINT_17) {
-        put_said(text, bytes, n, style);
+        value_put_said(text, bytes, n, style);
         return;
     }
     struct print_text whole = {0};
     text_bytes(&whole, bytes, n);
     text_string(&whole, print->trailer ? print->trailer : "..");
-    put_said(text, whole.at, whole.n, style);
+    value_put_said(text, whole.at, whole.n, style);
     free(whole.at);
 }
 
@@ -334,7 +333,7 @@ static void put_symbol(struct print *print, struct print_text *text, const struc
     char name[LARGEST_SYMBOL];
     if (!print->names.symbol || !print->names.symbol(print->names.cookie, address_va, pid, name, sizeof name))
         snprintf(name, sizeof name, "0x%llx", (unsigned long long)address_va);
-    put_said(text, name, strnlen(name, sizeof name), style);
+    value_put_said(text, name, strnlen(name, sizeof name), style);
 }
 
 static void put_timestamp(struct print *print, struct print_text *text, const struct value *value, const struct style *style)
@@ -371,7 +370,7 @@ static void put_inet(struct print_text *text, const struct value *value, const s
     char form[INET6_ADDRSTRLEN] = "";
     if (family == AF_INET || family == AF_INET6)
         inet_ntop((int)family, address, form, sizeof form);
-    put_said(text, form, strlen(form), style);
+    value_put_said(text, form, strlen(form), style);
 }
 
 /* As bpftrace does, /etc/passwd alone is asked: other sources of users may have to ask a server. No entry: nothing. */
@@ -403,6 +402,7 @@ static void put_name(struct print *print, struct print_text *text, uint32_t what
     case PRINT_NAME_FUNCTION:
     case PRINT_NAME_PROBE:
     case PRINT_NAME_PROBE_TYPE:
+    case PRINT_NAME_PROCESS:
         name = print->names.name ? print->names.name(print->names.cookie, (enum print_name)what, number) : NULL;
         break;
     }
@@ -416,7 +416,7 @@ void value_put_name(struct print *print, struct print_text *text, const struct v
 {
     struct print_text name = {0};
     put_name(print, &name, (uint32_t)read_word(value, 4, 4), (uint32_t)read_word(value, 0, 4));
-    put_said(text, name.at, name.n, style);
+    value_put_said(text, name.at, name.n, style);
     free(name.at);
 }
 
@@ -547,6 +547,9 @@ static void put_at_depth(struct print *print, struct print_text *text, const str
         break;
     case SCRIPT_T_INET:
         put_inet(text, value, style);
+        break;
+    case SCRIPT_T_STACK:
+        stack_put(print, text, read_word(value, 0, 8), style);
         break;
     default: /* has no value of its own */
         text_string(text, "null");

@@ -4,6 +4,7 @@
 
 #include <asm/perf_regs.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { REG32_NONE = -1 };
@@ -47,20 +48,42 @@ struct task_body { /* of FORK and EXIT */
 };
 struct comm_body {
     uint32_t pid, tid;
-    char name[];
+    char name[16];
+};
+struct map_body {
+    uint32_t pid, tid;
+    uint64_t start_va, bytes, file_offset;
+    union {
+        struct {
+            uint32_t major, minor;
+            uint64_t inode, generation;
+        };
+        struct {
+            uint8_t build_id_bytes, unused[3];
+            uint8_t build_id[SAMPLE_BUILD_ID_MAX];
+        };
+    };
+    uint32_t protection, flags;
+    char path[];
 };
 struct lost_body {
     uint64_t event, lost;
 };
 
-/* The largest record of interest: a sample; others are shorter. */
-union body {
-    struct sample_body sample;
-    struct task_body task;
-    struct comm_body comm;
-    struct lost_body lost;
-    uint8_t bytes[512];
+/* A record without its head, its trailer cut off. */
+struct body {
+    const uint8_t *at;
+    size_t bytes;
 };
+
+/* The first bytes of a body, as far as there are that many. */
+#define TAKE(body, out) memcpy(out, (body)->at, (body)->bytes < sizeof *(out) ? (body)->bytes : sizeof *(out))
+
+static void take_register(struct sample *out, int reg, uint64_t value)
+{
+    out->machine[reg] = value;
+    out->known |= 1u << reg;
+}
 
 /* False: a thread that has no registers any more. */
 static bool take_registers(const struct sample_body *body, struct sample *out)
@@ -70,12 +93,80 @@ static bool take_registers(const struct sample_body *body, struct sample *out)
     out->model = body->abi == PERF_SAMPLE_REGS_ABI_64 ? WIRE_LP64 : WIRE_ILP32;
     for (int i = 0; i < REGISTERS; i++) {
         if (out->model == WIRE_LP64)
-            out->machine[registers[i].reg64] = body->value[i];
+            take_register(out, registers[i].reg64, body->value[i]);
         else if (registers[i].reg32 != REG32_NONE)
-            out->machine[registers[i].reg32] = (uint32_t)body->value[i];
+            take_register(out, registers[i].reg32, (uint32_t)body->value[i]);
     }
     out->pc = out->machine[out->model == WIRE_LP64 ? (int)WIRE_REG64_IP : (int)WIRE_REG32_IP];
     out->sp = out->machine[out->model == WIRE_LP64 ? (int)WIRE_REG64_SP : (int)WIRE_REG32_SP];
+    return true;
+}
+
+/* What follows the registers: the size that was asked for, so many bytes, and how many of them were the stack's. */
+static void take_stack(const struct body *body, size_t at, struct sample_record *out, const uint8_t **stack)
+{
+    uint64_t size, used;
+    if (body->bytes - at < sizeof size)
+        return;
+    memcpy(&size, body->at + at, sizeof size);
+    at += sizeof size;
+    if (!size || size > body->bytes - at || body->bytes - at - size < sizeof used)
+        return;
+    memcpy(&used, body->at + at + size, sizeof used);
+    *stack = body->at + at;
+    out->bytes = used < size ? used : size;
+}
+
+static bool take_sample(const struct body *body, bool has_stacks, struct sample_record *out, const uint8_t **stack)
+{
+    struct sample_body sample = {0};
+    TAKE(body, &sample);
+    if (body->bytes < sizeof sample || !take_registers(&sample, &out->sample))
+        return false;
+    if (has_stacks)
+        take_stack(body, sizeof sample, out, stack);
+    return true;
+}
+
+static void take_task(const struct body *body, enum sample_news_kind kind, struct sample_record *out)
+{
+    struct task_body task = {0};
+    TAKE(body, &task);
+    out->sample.pid = task.pid;
+    out->sample.tid = task.tid;
+    out->news = (struct sample_news){.kind = kind, .parent_pid = task.parent_pid, .parent_tid = task.parent_tid};
+}
+
+static void take_name(const struct body *body, bool executed, struct sample_record *out)
+{
+    struct comm_body comm = {0};
+    TAKE(body, &comm);
+    out->sample.pid = comm.pid;
+    out->sample.tid = comm.tid;
+    out->news.kind = executed ? SAMPLE_EXEC : SAMPLE_NAME;
+    memcpy(out->name, comm.name, strnlen(comm.name, sizeof out->name - 1));
+}
+
+static bool take_map(const struct body *body, bool has_build_id, struct sample_record *out, const uint8_t **path)
+{
+    struct map_body map = {0};
+    TAKE(body, &map);
+    if (body->bytes <= sizeof map)
+        return false;
+    out->sample.pid = map.pid;
+    out->sample.tid = map.tid;
+    out->news.kind = SAMPLE_MAP;
+    out->news.map = (struct sample_map){.start_va = map.start_va,
+                                        .end_va = map.start_va + map.bytes,
+                                        .file_offset = map.file_offset,
+                                        .inode = has_build_id ? 0 : map.inode};
+    if (has_build_id) {
+        size_t bytes = map.build_id_bytes < SAMPLE_BUILD_ID_MAX ? map.build_id_bytes : SAMPLE_BUILD_ID_MAX;
+        out->news.map.build_id_bytes = (uint32_t)bytes;
+        memcpy(out->news.map.build_id, map.build_id, bytes);
+    }
+    *path = body->at + sizeof map;
+    out->bytes = strnlen((const char *)*path, body->bytes - sizeof map - 1) + 1;
     return true;
 }
 
@@ -89,38 +180,43 @@ static void note(struct sample_record *record, enum sample_kind kind, const stru
     record->sample.cpu = who->cpu;
 }
 
-/* False: nothing that matters. */
-static bool parse(const struct perf_event_header *head, const union body *body, size_t bytes, struct sample_record *out)
+/* False: nothing that matters. *bytes: what out->bytes counts. */
+static bool parse(const struct perf_event_header *head, struct body body, bool has_stacks, struct sample_record *out, const uint8_t **bytes)
 {
     struct trailer who;
-    if (bytes < sizeof who || bytes > sizeof *body)
+    struct lost_body lost = {0};
+    bool is_sample = head->type == PERF_RECORD_SAMPLE;
+    if (body.bytes < sizeof who)
         return false;
-    memcpy(&who, body->bytes + bytes - sizeof who, sizeof who);
+    memcpy(&who, is_sample ? body.at : body.at + body.bytes - sizeof who, sizeof who);
+    note(out, is_sample ? SAMPLE_TAKEN : SAMPLE_NEWS, &who);
+    if (!is_sample)
+        body.bytes -= sizeof who;
     switch (head->type) {
     case PERF_RECORD_SAMPLE:
-        note(out, SAMPLE_TAKEN, &body->sample.who);
         out->sample.in_kernel = (head->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-        return take_registers(&body->sample, &out->sample);
+        return take_sample(&body, has_stacks, out, bytes);
     case PERF_RECORD_FORK:
     case PERF_RECORD_EXIT:
-        note(out, head->type == PERF_RECORD_FORK ? SAMPLE_FORKED : SAMPLE_ENDED, &who);
-        out->sample.pid = body->task.pid;
-        out->sample.tid = body->task.tid;
-        out->parent_tid = body->task.parent_tid;
+        take_task(&body, head->type == PERF_RECORD_FORK ? SAMPLE_START : SAMPLE_END, out);
         return true;
     case PERF_RECORD_COMM:
-        note(out, SAMPLE_RENAMED, &who);
-        out->sample.pid = body->comm.pid;
-        out->sample.tid = body->comm.tid;
-        memcpy(out->name, body->comm.name, strnlen(body->comm.name, sizeof out->name - 1));
+        take_name(&body, head->misc & PERF_RECORD_MISC_COMM_EXEC, out);
         return true;
+    case PERF_RECORD_SWITCH:
+        out->news.kind = head->misc & PERF_RECORD_MISC_SWITCH_OUT ? SAMPLE_OUT : SAMPLE_IN;
+        out->news.preempted = head->misc & PERF_RECORD_MISC_SWITCH_OUT && head->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+        return true;
+    case PERF_RECORD_MMAP2:
+        return take_map(&body, head->misc & PERF_RECORD_MISC_MMAP_BUILD_ID, out, bytes);
     case PERF_RECORD_LOST:
-        note(out, SAMPLE_LOST, &who);
-        out->lost = body->lost.lost;
+        TAKE(&body, &lost);
+        out->kind = SAMPLE_LOST;
+        out->lost = lost.lost;
         return true;
     case PERF_RECORD_THROTTLE:
     case PERF_RECORD_UNTHROTTLE:
-        note(out, head->type == PERF_RECORD_THROTTLE ? SAMPLE_THROTTLED : SAMPLE_UNTHROTTLED, &who);
+        out->kind = head->type == PERF_RECORD_THROTTLE ? SAMPLE_THROTTLED : SAMPLE_UNTHROTTLED;
         return true;
     default:
         return false;
@@ -135,28 +231,66 @@ static void copy_out(const struct perf_event_mmap_page *page, uint64_t at, void 
     memcpy((uint8_t *)to + first, data, bytes - first);
 }
 
+/* In the ring itself where it is not cut by the ring's end. */
+static const uint8_t *in_one_piece(const struct perf_event_mmap_page *page, uint64_t at, size_t bytes, uint8_t *apart)
+{
+    size_t start = at % page->data_size;
+    if (page->data_size - start >= bytes)
+        return (const uint8_t *)page + page->data_offset + start;
+    copy_out(page, at, apart, bytes);
+    return apart;
+}
+
 uint64_t sample_ring_head(const struct perf_event_mmap_page *page)
 {
     return __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
 }
 
-void sample_ring_read(struct perf_event_mmap_page *page, uint64_t head, sample_records *out)
+void sample_ring_read(struct perf_event_mmap_page *page, uint64_t head, bool has_stacks, struct sample_records *out)
 {
     uint64_t at = page->data_tail;
+    uint8_t apart[UINT16_MAX];
     while (at < head) {
         struct perf_event_header record;
-        union body body;
         copy_out(page, at, &record, sizeof record);
         if (record.size < sizeof record)
             break;
-        size_t bytes = record.size - sizeof record;
+        size_t size = record.size - sizeof record;
         struct sample_record parsed = {0};
-        if (bytes <= sizeof body) {
-            copy_out(page, at + sizeof record, &body, bytes);
-            if (parse(&record, &body, bytes, &parsed))
-                VEC_PUSH(out, parsed);
-        }
+        const uint8_t *bytes = NULL;
+        struct body body = {in_one_piece(page, at + sizeof record, size, apart), size};
+        if (parse(&record, body, has_stacks, &parsed, &bytes))
+            sample_records_add(out, &parsed, bytes);
         at += record.size;
     }
     __atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
+}
+
+/* ---- lists ---- */
+
+void sample_records_add(struct sample_records *to, const struct sample_record *record, const uint8_t *bytes)
+{
+    struct sample_record added = *record;
+    added.order = to->record.n;
+    added.bytes = bytes ? record->bytes : 0;
+    added.bytes_at = to->bytes.n;
+    if (to->bytes.room - to->bytes.n < added.bytes) {
+        to->bytes.room = (to->bytes.n + added.bytes) * 2;
+        to->bytes.at = memory_resize(to->bytes.at, to->bytes.room, 1);
+    }
+    if (added.bytes)
+        memcpy(to->bytes.at + to->bytes.n, bytes, added.bytes);
+    to->bytes.n += added.bytes;
+    VEC_PUSH(&to->record, added);
+}
+
+void sample_records_clear(struct sample_records *records)
+{
+    records->record.n = records->bytes.n = 0;
+}
+
+void sample_records_deinit(struct sample_records *records)
+{
+    VEC_FREE(&records->record);
+    VEC_FREE(&records->bytes);
 }

@@ -1,4 +1,5 @@
-/* Threads, their timers, and the rings that these write to. */
+/* Threads, their events, and the rings that these write to. */
+#include "base/clock.h"
 #include "sample/internal.h"
 #include "target/target.h"
 
@@ -6,47 +7,16 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-/* A timer that was opened here; those that were inherited from it go by its id. */
-struct event {
-    uint64_t id;
-    uint32_t root; /* the thread that it was opened on */
-    int fd;
-};
-
-struct ring {
-    int cpu;
-    int fd; /* of its first event, which others are led to; open as long as the ring */
-    struct perf_event_mmap_page *page;
-};
-
-/* A thread that is sampled. */
-struct thread {
-    uint32_t tid;
-    uint32_t root; /* whose events count for it: its own, or those that it inherited */
-    uint64_t throttled_ns;
-    char name[16];
-};
-
-struct sample_set {
-    struct sample_options options;
-    bool user_only;
-    VEC(struct event) event; /* in order of id: the kernel counts upwards */
-    VEC(struct ring) ring;
-    VEC(struct thread) thread; /* in order of tid */
-    sample_records waiting;    /* read from the rings, not yet handed over */
-    uint64_t lost_noted;       /* as records in the rings say: what found no room, until there was room again */
-    uint64_t lost_read;        /* as the events themselves say: of those that are closed, and once stopped of all */
-    uint64_t lost_throttled;   /* by the time that it took */
-};
 
 struct sample_set *sample_set_create(const struct sample_options *options)
 {
     struct sample_set *set = memory_zero(1, sizeof *set);
     set->options = *options;
+    set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     return set;
 }
 
@@ -54,15 +24,37 @@ void sample_set_destroy(struct sample_set *set)
 {
     if (!set)
         return;
-    for (size_t i = 0; i < set->ring.n; i++)
-        sample_event_unmap(set->ring.at[i].page);
     for (size_t i = 0; i < set->event.n; i++)
-        close(set->event.at[i].fd);
+        if (set->event.at[i].fd >= 0)
+            close(set->event.at[i].fd);
+    for (size_t i = 0; i < set->ring.n; i++) {
+        sample_event_unmap(set->ring.at[i].page);
+        close(set->ring.at[i].fd);
+    }
+    if (set->epoll_fd >= 0)
+        close(set->epoll_fd);
+    sample_set_close_targets(set);
     VEC_FREE(&set->event);
     VEC_FREE(&set->ring);
     VEC_FREE(&set->thread);
-    VEC_FREE(&set->waiting);
+    sample_records_deinit(&set->fresh);
+    sample_records_deinit(&set->ready);
     free(set);
+}
+
+uint64_t sample_set_until(const struct sample_set *set)
+{
+    return set->read_ns;
+}
+
+int sample_set_fd(const struct sample_set *set)
+{
+    return set->epoll_fd;
+}
+
+bool sample_set_stops(const struct sample_set *set)
+{
+    return set->by_stops;
 }
 
 uint64_t sample_set_lost(const struct sample_set *set)
@@ -72,53 +64,19 @@ uint64_t sample_set_lost(const struct sample_set *set)
 
 void sample_set_stop(struct sample_set *set)
 {
+    if (set->stopped_ns)
+        return;
+    sample_set_end_resting(set);
+    set->stopped_ns = clock_now_ns();
     for (size_t i = 0; i < set->event.n; i++)
-        ioctl(set->event.at[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+        if (set->event.at[i].fd >= 0)
+            ioctl(set->event.at[i].fd, PERF_EVENT_IOC_DISABLE, 0);
     for (size_t i = 0; i < set->event.n; i++)
-        set->lost_read += sample_event_lost(set->event.at[i].fd);
+        if (set->event.at[i].fd >= 0)
+            set->lost_read += sample_event_lost(set->event.at[i].fd);
 }
 
-/* ---- threads ---- */
-
-static size_t thread_index(const struct sample_set *set, uint32_t tid)
-{
-    size_t low = 0;
-    for (size_t high = set->thread.n; low < high;) {
-        size_t middle = (low + high) / 2;
-        if (set->thread.at[middle].tid < tid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct thread *find_thread(struct sample_set *set, uint32_t tid)
-{
-    size_t at = thread_index(set, tid);
-    return at < set->thread.n && set->thread.at[at].tid == tid ? &set->thread.at[at] : NULL;
-}
-
-static struct thread *add_thread(struct sample_set *set, uint32_t tid, uint32_t root)
-{
-    struct thread *found = find_thread(set, tid);
-    size_t at = thread_index(set, tid);
-    if (found)
-        return found;
-    VEC_PUSH(&set->thread, (struct thread){0});
-    memmove(&set->thread.at[at + 1], &set->thread.at[at], (set->thread.n - 1 - at) * sizeof *set->thread.at);
-    set->thread.at[at] = (struct thread){.tid = tid, .root = root};
-    return &set->thread.at[at];
-}
-
-static void remove_thread(struct sample_set *set, struct thread *thread)
-{
-    size_t at = (size_t)(thread - set->thread.at);
-    memmove(thread, thread + 1, (set->thread.n - at - 1) * sizeof *thread);
-    set->thread.n--;
-}
-
-static uint32_t root_of(const struct sample_set *set, uint64_t id)
+const struct sample_event *sample_set_event(const struct sample_set *set, uint64_t id)
 {
     size_t low = 0;
     for (size_t high = set->event.n; low < high;) {
@@ -128,77 +86,219 @@ static uint32_t root_of(const struct sample_set *set, uint64_t id)
         else
             high = middle;
     }
-    return low < set->event.n && set->event.at[low].id == id ? set->event.at[low].root : 0;
+    return low < set->event.n && set->event.at[low].id == id ? &set->event.at[low] : NULL;
 }
 
-/* ---- adding ---- */
+/* ---- events ---- */
 
-static struct err *lead_to_ring(struct sample_set *set, int fd, int cpu)
+/* All events of a processor write to the ring of one that is our own: no sampled thread takes the ring along when it ends. */
+static struct err *ring_of(struct sample_set *set, int cpu, int *fd)
 {
     for (size_t i = 0; i < set->ring.n; i++)
         if (set->ring.at[i].cpu == cpu) {
-            ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, set->ring.at[i].fd);
+            *fd = set->ring.at[i].fd;
             return NULL;
         }
-    struct ring ring = {.cpu = cpu, .fd = fd};
-    ERR_TRY(sample_event_map(fd, &ring.page));
+    bool user_only = true;
+    struct sample_ring ring = {.cpu = cpu};
+    ERR_TRY(sample_event_open(&set->options, SAMPLE_LEADER, getpid(), 0, cpu, &user_only, &ring.fd));
+    *fd = ring.fd;
+    if (ring.fd < 0)
+        return NULL;
+    struct err *error = sample_event_map(ring.fd, &set->options, &ring.page);
+    if (error) {
+        close(ring.fd);
+        return error;
+    }
     VEC_PUSH(&set->ring, ring);
+    struct epoll_event wanted = {.events = EPOLLIN};
+    epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, ring.fd, &wanted);
     return NULL;
 }
 
-static struct err *open_timers(struct sample_set *set, pid_t pid, pid_t tid)
+struct err *sample_set_open_event(struct sample_set *set, enum sample_event_kind kind, pid_t pid, pid_t tid, int cpu)
+{
+    int fd, ring_fd;
+    ERR_TRY(sample_event_open(&set->options, kind, pid, tid, cpu, &set->user_only, &fd));
+    if (fd < 0)
+        return NULL;
+    struct err *error = ring_of(set, cpu, &ring_fd);
+    if (error || ring_fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd)) {
+        close(fd);
+        return error;
+    }
+    VEC_PUSH(&set->event, (struct sample_event){.id = sample_event_id(fd), .root = (uint32_t)tid, .kind = kind, .fd = fd});
+    return NULL;
+}
+
+static void close_event(struct sample_set *set, struct sample_event *event)
+{
+    if (event->fd < 0)
+        return;
+    set->lost_read += sample_event_lost(event->fd);
+    close(event->fd);
+    event->fd = -1;
+    event->closed_ns = clock_now_ns();
+}
+
+/* Where descriptors are short: what samples can do without, on all threads or on none. */
+static bool give_up_extra(struct sample_set *set)
+{
+    if (set->is_plain)
+        return false;
+    sample_set_copy_less(set, false);
+    set->is_plain = true;
+    for (size_t i = 0; i < set->event.n; i++)
+        if (set->event.at[i].kind == SAMPLE_SHORT_TIMER || set->event.at[i].kind == SAMPLE_STACK_TIMER)
+            close_event(set, &set->event.at[i]);
+    return true;
+}
+
+static void open_extra(struct sample_set *set, enum sample_event_kind kind, pid_t pid, pid_t tid, int cpu)
+{
+    struct err *error = set->is_plain ? NULL : sample_set_open_event(set, kind, pid, tid, cpu);
+    if (error)
+        give_up_extra(set);
+    err_free(error);
+}
+
+static struct err *open_needed(struct sample_set *set, enum sample_event_kind kind, pid_t pid, pid_t tid, int cpu)
+{
+    struct err *error = sample_set_open_event(set, kind, pid, tid, cpu);
+    if (!error || error->code != ERR_SYSTEM || !give_up_extra(set))
+        return error;
+    err_free(error);
+    return sample_set_open_event(set, kind, pid, tid, cpu);
+}
+
+struct err *sample_set_open_events(struct sample_set *set, pid_t pid, pid_t tid, bool *found)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     size_t first = set->event.n;
     for (int cpu = 0; cpu < processors; cpu++) {
-        int fd;
-        ERR_TRY(sample_event_open(set->options.period_ns, pid, tid, cpu, &set->user_only, &fd));
-        if (fd < 0)
-            continue;
-        VEC_PUSH(&set->event, (struct event){sample_event_id(fd), (uint32_t)tid, fd});
-        ERR_TRY(lead_to_ring(set, fd, cpu));
+        ERR_TRY(open_needed(set, SAMPLE_TIMER, pid, tid, cpu));
+        if (set->options.less_stack_bytes)
+            open_extra(set, SAMPLE_SHORT_TIMER, pid, tid, cpu);
+        if (set->options.stack_period_ns)
+            open_extra(set, SAMPLE_STACK_TIMER, pid, tid, cpu);
+        if (set->options.clock == SAMPLE_WALL)
+            ERR_TRY(open_needed(set, SAMPLE_AT_SWITCH, pid, tid, cpu));
     }
-    if (set->event.n == first)
-        return NULL; /* it has ended */
-    target_thread_name(pid, tid, add_thread(set, (uint32_t)tid, (uint32_t)tid)->name);
-    for (size_t i = first; i < set->event.n; i++)
-        ioctl(set->event.at[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+    *found = set->event.n != first;
     return NULL;
 }
 
-/* Timers of which every thread has ended. A ring's first stays, to lead others to it. */
-static void close_ended(struct sample_set *set)
+static void order(struct sample_set *set, enum sample_event_kind kind, unsigned long what)
+{
+    for (size_t i = 0; i < set->event.n; i++)
+        if (set->event.at[i].kind == kind && set->event.at[i].fd >= 0)
+            ioctl(set->event.at[i].fd, what, 0);
+}
+
+static bool is_idle(const struct sample_set *set, enum sample_event_kind kind)
+{
+    return kind == (set->copies_less ? SAMPLE_TIMER : SAMPLE_SHORT_TIMER) || (kind == SAMPLE_STACK_TIMER && !set->wants_stacks);
+}
+
+void sample_set_enable(struct sample_set *set, size_t first)
+{
+    for (size_t i = first; i < set->event.n; i++)
+        if (!is_idle(set, set->event.at[i].kind))
+            ioctl(set->event.at[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/* The timers that take over begin before the others stop, so that no news are missed; what is told twice meanwhile does no harm. The kernel
+ * does the same with all that were inherited from them. */
+void sample_set_copy_less(struct sample_set *set, bool less)
+{
+    if (less == set->copies_less || !set->options.less_stack_bytes || set->is_plain || set->stopped_ns)
+        return;
+    set->copies_less = less;
+    order(set, less ? SAMPLE_SHORT_TIMER : SAMPLE_TIMER, PERF_EVENT_IOC_ENABLE);
+    order(set, less ? SAMPLE_TIMER : SAMPLE_SHORT_TIMER, PERF_EVENT_IOC_DISABLE);
+}
+
+void sample_set_want_stacks(struct sample_set *set, bool wanted)
+{
+    if (wanted == set->wants_stacks || set->stopped_ns)
+        return;
+    set->wants_stacks = wanted;
+    order(set, SAMPLE_STACK_TIMER, wanted ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
+}
+
+void sample_set_close_events(struct sample_set *set, uint32_t root)
+{
+    for (size_t i = 0; i < set->event.n; i++)
+        if (set->event.at[i].root == root)
+            close_event(set, &set->event.at[i]);
+}
+
+void sample_set_forget_closed(struct sample_set *set)
 {
     size_t kept = 0;
+    for (size_t i = 0; i < set->event.n; i++)
+        if (set->event.at[i].fd >= 0 || set->event.at[i].closed_ns > set->read_ns)
+            set->event.at[kept++] = set->event.at[i];
+    set->event.n = kept;
+}
+
+/* Events of which every thread has ended. */
+static void close_ended(struct sample_set *set)
+{
     for (size_t i = 0; i < set->event.n; i++) {
         struct pollfd poll_fd = {.fd = set->event.at[i].fd};
-        bool ended = poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & POLLHUP;
-        for (size_t k = 0; k < set->ring.n; k++)
-            ended &= set->ring.at[k].fd != poll_fd.fd;
-        if (ended) {
-            set->lost_read += sample_event_lost(poll_fd.fd);
-            close(poll_fd.fd);
-        } else {
-            set->event.at[kept++] = set->event.at[i];
-        }
+        if (poll_fd.fd >= 0 && poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & POLLHUP)
+            close_event(set, &set->event.at[i]);
     }
-    set->event.n = kept;
+    sample_set_forget_closed(set);
+}
+
+/* ---- adding ---- */
+
+uint64_t sample_set_tell(struct sample_set *set, enum sample_news_kind kind, const struct sample_thread *thread)
+{
+    struct sample_record record = {.kind = SAMPLE_NEWS, .news.kind = kind};
+    record.sample = (struct sample){.time_ns = clock_now_ns(), .pid = thread->pid, .tid = thread->tid};
+    memcpy(record.name, thread->name, sizeof record.name);
+    sample_records_add(&set->fresh, &record, NULL);
+    return record.sample.time_ns;
+}
+
+void sample_set_tell_switch(struct sample_set *set, enum sample_news_kind kind, const struct sample_thread *thread, uint64_t time_ns)
+{
+    struct sample_record record = {.kind = SAMPLE_NEWS, .news = {.kind = kind, .by_look = true}};
+    record.sample = (struct sample){.time_ns = time_ns, .pid = thread->pid, .tid = thread->tid};
+    sample_records_add(&set->fresh, &record, NULL);
+}
+
+/* The time is from before the look: a switch that comes after it is later. */
+void sample_set_tell_state(struct sample_set *set, const struct sample_thread *thread)
+{
+    struct target_rest rest;
+    uint64_t now_ns = clock_now_ns();
+    bool waits = target_thread_at_rest((pid_t)thread->pid, (pid_t)thread->tid, &rest);
+    sample_set_tell_switch(set, waits ? SAMPLE_OUT : SAMPLE_IN, thread, now_ns);
+}
+
+static struct sample_thread *note_present(struct sample_set *set, pid_t pid, pid_t tid)
+{
+    struct sample_thread *thread = sample_thread_add(&set->thread, (uint32_t)pid, (uint32_t)tid, (uint32_t)tid);
+    target_thread_name(pid, tid, thread->name);
+    thread->since_ns = sample_set_tell(set, SAMPLE_PRESENT, thread);
+    struct target_usage usage = {0};
+    target_thread_usage(pid, tid, &usage);
+    thread->ran_before_ns = usage.run_ns;
+    return thread;
 }
 
 static void close_from(struct sample_set *set, size_t first)
 {
     for (size_t i = first; i < set->event.n; i++) {
-        for (size_t k = 0; k < set->ring.n; k++)
-            if (set->ring.at[k].fd == set->event.at[i].fd) {
-                sample_event_unmap(set->ring.at[k].page);
-                set->ring.at[k--] = set->ring.at[--set->ring.n];
-            }
-        struct thread *thread = find_thread(set, set->event.at[i].root);
+        struct sample_thread *thread = sample_thread_find(&set->thread, set->event.at[i].root);
         if (thread)
-            remove_thread(set, thread);
-        close(set->event.at[i].fd);
+            sample_thread_remove(&set->thread, thread);
+        close_event(set, &set->event.at[i]);
     }
-    set->event.n = first;
 }
 
 static void raise_descriptor_limit(void)
@@ -210,30 +310,40 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static void read_rings(struct sample_set *set);
-
-struct err *sample_set_add(struct sample_set *set, pid_t pid)
+static struct err *add_thread(struct sample_set *set, pid_t pid, pid_t tid)
 {
-    raise_descriptor_limit();
-    read_rings(set);
-    close_ended(set);
+    size_t first = set->event.n;
+    bool found;
+    if (set->by_stops) {
+        ERR_TRY(sample_set_open_target(set, pid));
+        sample_set_lay_to_rest(set, note_present(set, pid, tid));
+        return NULL;
+    }
+    ERR_TRY(sample_set_open_events(set, pid, tid, &found));
+    if (!found)
+        return NULL; /* it has ended */
+    const struct sample_thread *thread = note_present(set, pid, tid);
+    sample_set_enable(set, first);
+    struct target_usage usage;
+    if (!target_thread_usage(pid, tid, &usage))
+        sample_set_tell(set, SAMPLE_END, thread); /* perhaps before its events could tell */
+    return NULL;
+}
+
+struct err *sample_set_cover(struct sample_set *set, pid_t pid)
+{
     size_t first = set->event.n, found = 0, last;
     /* Whoever is started by a thread that has its timers inherits them; others show in the next round. */
     do {
         target_pids tids = {0};
-        struct err *error = NULL;
-        target_all_threads(pid, &tids);
-        read_rings(set);
+        struct err *error = target_all_threads(pid, &tids);
         last = found;
         for (size_t i = 0; i < tids.n && !error; i++)
-            if (!find_thread(set, (uint32_t)tids.at[i])) {
+            if (!sample_thread_find(&set->thread, (uint32_t)tids.at[i])) {
                 found++;
-                error = open_timers(set, pid, tids.at[i]);
+                error = add_thread(set, pid, tids.at[i]);
             }
-        bool ended = !tids.n;
         VEC_FREE(&tids);
-        if (!error && ended)
-            error = err_new(ERR_NO_PROCESS, "profile: process %d has ended", pid);
         if (error) {
             close_from(set, first);
             return error;
@@ -242,102 +352,18 @@ struct err *sample_set_add(struct sample_set *set, pid_t pid)
     return NULL;
 }
 
-/* ---- draining ---- */
-
-static int by_time(const void *a, const void *b)
+struct err *sample_set_add(struct sample_set *set, pid_t pid)
 {
-    const struct sample_record *x = a, *y = b;
-    return x->sample.time_ns < y->sample.time_ns ? -1 : x->sample.time_ns > y->sample.time_ns;
-}
-
-/* A thread is known by its parent's events only where these count for the parent. */
-static void take_fork(struct sample_set *set, const struct sample_record *record)
-{
-    uint32_t root = root_of(set, record->event);
-    const struct thread *parent = find_thread(set, record->parent_tid);
-    char name[16] = "";
-    if (parent && parent->root != root)
-        return;
-    if (parent)
-        memcpy(name, parent->name, sizeof name);
-    struct thread *thread = add_thread(set, record->sample.tid, root);
-    if (!thread->name[0])
-        memcpy(thread->name, name, sizeof name);
-}
-
-/* What the records say about threads and losses. */
-static void take_news(struct sample_set *set, const struct sample_record *record)
-{
-    struct thread *thread = find_thread(set, record->sample.tid);
-    switch (record->kind) {
-    case SAMPLE_FORKED:
-        take_fork(set, record);
-        break;
-    case SAMPLE_RENAMED:
-        if (thread)
-            memcpy(thread->name, record->name, sizeof thread->name);
-        break;
-    case SAMPLE_ENDED:
-        if (thread)
-            remove_thread(set, thread);
-        break;
-    case SAMPLE_LOST:
-        set->lost_noted += record->lost;
-        break;
-    case SAMPLE_THROTTLED:
-        if (thread)
-            thread->throttled_ns = record->sample.time_ns;
-        break;
-    case SAMPLE_UNTHROTTLED:
-        if (thread && thread->throttled_ns && record->sample.time_ns > thread->throttled_ns) {
-            set->lost_throttled += (record->sample.time_ns - thread->throttled_ns) / set->options.period_ns;
-            thread->throttled_ns = 0;
-        }
-        break;
-    case SAMPLE_TAKEN:
-        break;
-    }
-}
-
-/* Takes what the rings hold now; samples wait in set->waiting, with the thread's name as it was. */
-static void read_rings(struct sample_set *set)
-{
-    sample_records news = {0};
-    uint64_t *head = memory_alloc(set->ring.n * sizeof *head);
-    for (size_t i = 0; i < set->ring.n; i++)
-        head[i] = sample_ring_head(set->ring.at[i].page);
-    for (size_t i = 0; i < set->ring.n; i++)
-        sample_ring_read(set->ring.at[i].page, head[i], &news);
-    free(head);
-    if (news.n)
-        qsort(news.at, news.n, sizeof *news.at, by_time);
-    for (size_t i = 0; i < news.n; i++) {
-        struct sample_record *record = &news.at[i];
-        if (record->kind != SAMPLE_TAKEN) {
-            take_news(set, record);
-            continue;
-        }
-        uint32_t root = root_of(set, record->event);
-        struct thread *thread = add_thread(set, record->sample.tid, root);
-        if (thread->root != root)
-            continue;
-        if (!thread->name[0])
-            target_thread_name((pid_t)record->sample.pid, (pid_t)record->sample.tid, thread->name);
-        memcpy(record->name, thread->name, sizeof record->name);
-        VEC_PUSH(&set->waiting, *record);
-    }
-    VEC_FREE(&news);
-}
-
-size_t sample_set_drain(struct sample_set *set, sample_fn *take, void *context)
-{
-    read_rings(set);
-    size_t count = set->waiting.n;
-    for (size_t i = 0; i < count; i++) {
-        struct sample_record *record = &set->waiting.at[i];
-        record->sample.comm = record->name;
-        take(context, &record->sample);
-    }
-    set->waiting.n = 0;
-    return count;
+    raise_descriptor_limit();
+    sample_set_read(set); /* threads that inherited their events are known by what is read */
+    close_ended(set);
+    struct err *error = sample_set_cover(set, pid);
+    bool is_forbidden = error && (error->code == ERR_PERMISSION || error->code == ERR_SYSTEM);
+    if (!is_forbidden || !set->options.may_stop || set->ring.n || set->by_stops)
+        return error;
+    err_free(error);
+    set->by_stops = true;
+    error = sample_set_cover(set, pid);
+    set->by_stops = !error;
+    return error;
 }

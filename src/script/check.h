@@ -83,6 +83,8 @@ struct script_expr *check_binary(struct checker *c, uint32_t op, struct script_s
                                  struct script_expr *right);
 const struct script_type *resolve_spelling(struct checker *c, const struct spelling *spelling);
 /* ---- check_memory.c ---- */
+/* args as a whole: a record of all that have a name. */
+struct script_expr *check_all_args(struct checker *c, struct script_span span);
 struct script_expr *check_field(struct checker *c, const struct node *node);
 struct script_expr *check_item(struct checker *c, const struct node *node);
 struct script_expr *check_index(struct checker *c, const struct node *node);
@@ -93,6 +95,9 @@ struct script_expr *check_offsetof(struct checker *c, const struct node *node);
 struct script_expr *check_cast(struct checker *c, const struct node *node);
 /* ---- check_name.c ---- */
 struct script_expr *check_name(struct checker *c, const struct node *node);
+/* check_stack.c. The node of ustack without arguments has no list. */
+struct script_expr *check_stack(struct checker *c, const struct node *node);
+struct script_expr *check_stack_length(struct checker *c, const struct node *node);
 struct script_expr *check_builtin(struct checker *c, struct script_span span, const char *name); /* NULL: no such builtin */
 struct script_expr *check_macro(struct checker *c, const struct macro *macro, const struct node *node, bool *found);
 const struct macro *find_macro(const struct checker *c, const char *name);

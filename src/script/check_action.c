@@ -58,7 +58,10 @@ static struct script_expr *check_print(struct checker *c, const struct node *nod
         return print_map(c, node);
     if (node->n_list > 1)
         return FAIL(c, node->span, "Non-map print() only takes 1 argument, %zu found", node->n_list);
-    struct script_expr *value = first->kind == N_MAP ? check_map(c, first, true) : check_expr(c, first);
+    bool is_args = first->kind == N_NAME && strcmp(first->text, "args") == 0;
+    struct script_expr *value = first->kind == N_MAP ? check_map(c, first, true)
+                                : is_args            ? check_all_args(c, first->span)
+                                                     : check_expr(c, first);
     if (is_bad(value))
         return value;
     if (value->type->kind == SCRIPT_T_VOID || value->type->kind == SCRIPT_T_FUNCTION)

@@ -284,7 +284,7 @@ struct script_expr *check_call(struct checker *c, const struct node *node)
     if (call_has(call, 'U') && !c->program->options.allow_unsafe)
         return FAIL(c, node->span, "%s() is an unsafe function being used in safe mode: it needs --unsafe", calls[call].name);
     if (call == SCRIPT_C_USTACK)
-        return check_builtin(c, node->span, "ustack");
+        return check_stack(c, node);
     if (call_has(call, 'G'))
         return FAIL(c, node->span, "%s() should be directly assigned to a map", calls[call].name);
     if (call_has(call, 'C'))

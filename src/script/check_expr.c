@@ -35,6 +35,8 @@ static const struct script_type *script_type(struct checker *c, const struct spe
         return script_type_plain(c->types, SCRIPT_T_MAC);
     if (strcmp(name, "usym") == 0 || strcmp(name, "usym_t") == 0)
         return script_type_plain(c->types, SCRIPT_T_SYMBOL);
+    if (strcmp(name, "ustack") == 0)
+        return script_type_plain(c->types, SCRIPT_T_STACK);
     if (strcmp(name, "timestamp") == 0)
         return script_type_plain(c->types, SCRIPT_T_TIMESTAMP);
     return NULL;
@@ -164,7 +166,7 @@ static struct script_expr *compare_bytes(struct checker *c, uint32_t op, struct 
     if (left->type->kind == SCRIPT_T_NAME) {
         bool is_kept = left->kind != SCRIPT_E_BUILTIN || left->builtin == SCRIPT_B_PROBETYPE;
         if (right->kind != SCRIPT_E_STRING || is_kept)
-            return FAIL(c, span, "func, probe and username can be compared with string literals only");
+            return FAIL(c, span, "func, probe and username can be compared with string literals only, other names not at all");
     } else if (left->type->kind == SCRIPT_T_TUPLE && right->type->kind == SCRIPT_T_TUPLE) {
         const struct script_type *both = unify(c, widen(c, left->type), widen(c, right->type));
         if (!both)

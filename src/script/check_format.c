@@ -58,6 +58,7 @@ static bool prints_as_text(const struct script_type *type)
     case SCRIPT_T_TIMESTAMP:
     case SCRIPT_T_MAC:
     case SCRIPT_T_INET:
+    case SCRIPT_T_STACK:
     case SCRIPT_T_BUFFER:
     case SCRIPT_T_BOOL:
         return true;

@@ -80,6 +80,7 @@ static bool can_be_key(const struct script_type *type)
     case SCRIPT_T_NAME:
     case SCRIPT_T_MAC:
     case SCRIPT_T_INET:
+    case SCRIPT_T_STACK:
         return true;
     case SCRIPT_T_TUPLE:
         for (uint64_t i = 0; i < type->count; i++)

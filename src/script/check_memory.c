@@ -167,6 +167,32 @@ static struct script_expr *check_args_field(struct checker *c, const struct node
     return expr_bad(c, node->span);
 }
 
+struct script_expr *check_all_args(struct checker *c, struct script_span span)
+{
+    const struct script_argument *list = NULL;
+    if (!clause_has(c, POINTS_OF_PROCESS))
+        return FAIL(c, span, "The args builtin can only be used with uprobe, uretprobe and usdt probes");
+    size_t n = c->env && c->env->arguments ? c->env->arguments(c->env->cookie, c->types, &list) : 0;
+    struct script_expr *expr = expr_new(c, SCRIPT_E_TUPLE, span, script_record_open(c->types, NULL, false));
+    struct script_field *fields = arena_alloc(c->arena, (n + 1) * sizeof *fields);
+    expr->list = arena_alloc(c->arena, (n + 1) * sizeof *expr->list);
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].name)
+            continue;
+        struct script_expr *value = argument(c, span, &list[i]);
+        if (value->type->kind == SCRIPT_T_DOUBLE) /* a float, too, is one as a value */
+            value = convert(c, value, script_types_find(c->types, "double"));
+        fields[expr->n_list] = (struct script_field){.name = list[i].name, .type = value->type, .offset = SCRIPT_COMPUTED};
+        expr->list[expr->n_list++] = value;
+    }
+    if (!expr->n_list)
+        return FAIL(c, span,
+                    "the arguments of this probe are not known: it has no debug information, or none; arg0, arg1, ... can be used");
+    if (!script_record_close(c->types, expr->type, fields, expr->n_list, false, 0, SCRIPT_COMPUTED))
+        return FAIL(c, span, "the arguments of this probe can not be printed together");
+    return expr;
+}
+
 struct script_expr *check_field(struct checker *c, const struct node *node)
 {
     const struct node *inner = node->list[0];

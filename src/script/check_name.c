@@ -85,9 +85,9 @@ struct script_expr *check_builtin(struct checker *c, struct script_span span, co
         if (i == SCRIPT_B_RETVAL)
             return check_retval(c, span);
         if (i == SCRIPT_B_ARGS)
-            return FAIL(c, span, "args can not be used as a whole: use args.NAME");
+            return FAIL(c, span, "args can only be printed as a whole: use args.NAME");
         if (i == SCRIPT_B_USTACK)
-            return FAIL(c, span, "stacks are not recorded by scripts yet");
+            return check_stack(c, &(struct node){.kind = N_CALL, .span = span});
         if (i == SCRIPT_B_FUNC && !clause_has(c, POINTS_OF_PROCESS))
             return FAIL(c, span, "The func builtin can only be used with uprobe, uretprobe and usdt probes");
         struct script_expr *expr = expr_new(c, SCRIPT_E_BUILTIN, span, builtin_type(c, builtins[i].type));

@@ -124,10 +124,55 @@ static struct script_expr *check_strings(struct checker *c, enum script_call cal
             if (value->kind == SCRIPT_E_INT && !is_bad(value) && (int64_t)value->value < 0)
                 return FAIL(c, value->span, "%s() expects a length that is not negative", script_call_name(call));
             expr->list[i] = to_int(c, value, false);
+            if (!is_bad(value) && expr->list[i]->kind != SCRIPT_E_INT)
+                return FAIL(c, value->span, "%s() expects a constant as its length", script_call_name(call));
         }
         bad |= is_bad(expr->list[i]);
     }
     return bad ? expr_bad(c, node->span) : expr;
+}
+
+/* Bytes that memcmp() can look at: what a pointer leads to is read. */
+static struct script_expr *bytes_argument(struct checker *c, const struct node *node, uint64_t count)
+{
+    struct script_expr *value = check_raw(c, node), *expr;
+    if (is_bad(value))
+        return value;
+    if (value->type->kind == SCRIPT_T_POINTER) {
+        expr = call_new(c, SCRIPT_C_BUF, node->span, script_type_buffer(c->types, count), 2);
+        expr->list[0] = to_int(c, value, false);
+        expr->list[1] = expr_int(c, node->span, int64_type(c, false), count);
+        return expr;
+    }
+    switch (value->type->kind) {
+    case SCRIPT_T_STRING:
+    case SCRIPT_T_BUFFER:
+    case SCRIPT_T_ARRAY:
+    case SCRIPT_T_RECORD:
+        break;
+    default:
+        return FAIL(c, node->span, "memcmp() expects a string, a buffer, an array, a struct or a pointer (%s provided)",
+                    type_text(c, value->type));
+    }
+    if (value->type->bytes < count)
+        return FAIL(c, node->span, "memcmp() is to compare %llu bytes, but %s has %llu", (unsigned long long)count,
+                    type_text(c, value->type), (unsigned long long)value->type->bytes);
+    return value;
+}
+
+static struct script_expr *check_memcmp(struct checker *c, const struct node *node)
+{
+    struct script_expr *count = check_expr(c, node->list[2]);
+    if (is_bad(count))
+        return count;
+    if (count->kind != SCRIPT_E_INT || (int64_t)count->value < 1 || count->value > c->program->max_strlen)
+        return FAIL(c, count->span, "memcmp() expects a constant from 1 to %llu (max_strlen) as its length",
+                    (unsigned long long)c->program->max_strlen);
+    struct script_expr *expr = call_new(c, SCRIPT_C_MEMCMP, node->span, int64_type(c, true), 3);
+    expr->list[0] = bytes_argument(c, node->list[0], count->value);
+    expr->list[1] = bytes_argument(c, node->list[1], count->value);
+    expr->list[2] = to_int(c, count, false);
+    return is_bad(expr->list[0]) || is_bad(expr->list[1]) ? expr_bad(c, node->span) : expr;
 }
 
 static struct script_expr *check_strftime(struct checker *c, const struct node *node)
@@ -233,7 +278,7 @@ static struct script_expr *check_len(struct checker *c, const struct node *node)
 {
     const struct node *target = node->list[0];
     if (target->kind != N_MAP || target->n_list)
-        return FAIL(c, target->span, "len() expects a map to be provided");
+        return check_stack_length(c, node);
     struct map_entry *map = map_of(c, target);
     if (!map)
         return expr_bad(c, node->span);
@@ -283,8 +328,9 @@ struct script_expr *check_text_call(struct checker *c, enum script_call call, co
         return check_buf(c, node);
     case SCRIPT_C_STRLEN:
         return check_strings(c, call, node, 1, int64_type(c, false));
-    case SCRIPT_C_STRNCMP:
     case SCRIPT_C_MEMCMP:
+        return check_memcmp(c, node);
+    case SCRIPT_C_STRNCMP:
         return check_strings(c, call, node, 2, int64_type(c, true));
     case SCRIPT_C_STRSTR:
         return check_strings(c, call, node, 2, int64_type(c, true));
@@ -296,7 +342,7 @@ struct script_expr *check_text_call(struct checker *c, enum script_call call, co
     case SCRIPT_C_STRERROR:
         return check_number_call(c, call, node, script_type_plain(c->types, SCRIPT_T_NAME));
     case SCRIPT_C_COMM:
-        return check_number_call(c, call, node, script_type_string(c->types, 16));
+        return check_number_call(c, call, node, script_type_plain(c->types, SCRIPT_T_NAME));
     case SCRIPT_C_USYM:
         return check_number_call(c, call, node, script_type_plain(c->types, SCRIPT_T_SYMBOL));
     case SCRIPT_C_BSWAP:

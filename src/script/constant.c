@@ -64,44 +64,6 @@ static bool unary(struct c_parser *c, int64_t *value)
     return primary(c, value);
 }
 
-static unsigned level_of(const struct token *token)
-{
-    if (token->kind != TOKEN_PUNCT)
-        return 0;
-    switch (token->op) {
-    case OP2('|', '|'):
-        return 1;
-    case OP2('&', '&'):
-        return 2;
-    case '|':
-        return 3;
-    case '^':
-        return 4;
-    case '&':
-        return 5;
-    case OP2('=', '='):
-    case OP2('!', '='):
-        return 6;
-    case '<':
-    case '>':
-    case OP2('<', '='):
-    case OP2('>', '='):
-        return 7;
-    case OP2('<', '<'):
-    case OP2('>', '>'):
-        return 8;
-    case '+':
-    case '-':
-        return 9;
-    case '*':
-    case '/':
-    case '%':
-        return 10;
-    default:
-        return 0;
-    }
-}
-
 static bool apply(uint32_t op, int64_t a, int64_t b, int64_t *value)
 {
     uint64_t left = (uint64_t)a, right = (uint64_t)b;
@@ -168,7 +130,7 @@ static bool expression(struct c_parser *c, unsigned lowest, int64_t *value)
         return false;
     for (;;) {
         const struct token *token = c_peek(c, 0);
-        unsigned level = level_of(token);
+        unsigned level = token_precedence(token);
         if (level == 0 || level < lowest)
             return true;
         c->at++;

@@ -111,7 +111,9 @@ static void detail(struct dump *d, const struct script_expr *expr)
             fputc(' ', out);
             quoted(d, expr->text, expr->length);
         }
-        if (call_has(expr->call, 'M') || expr->call == SCRIPT_C_LEN)
+        if (expr->call == SCRIPT_C_USTACK)
+            fprintf(out, " %llu", (unsigned long long)expr->value);
+        if (call_has(expr->call, 'M') || (expr->call == SCRIPT_C_LEN && !expr->n_list))
             fprintf(out, " %s", d->program->maps.at[expr->map].map.name);
         break;
     default:

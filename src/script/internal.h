@@ -294,6 +294,8 @@ bool parse_is_type(const struct parser *parser, size_t at);
 struct node *node_new(struct parser *parser, enum node_kind kind, struct script_span span);
 void node_add(struct parser *parser, struct node *node, struct node *child);
 const struct token *parser_peek(const struct parser *parser, size_t ahead);
+/* Of a binary operator, as in C: 1 (||) to 10 (* / %); 0: it is none. */
+unsigned token_precedence(const struct token *token);
 const struct token *parser_next(struct parser *parser);
 bool parser_is(const struct parser *parser, uint32_t op);
 bool parser_is_name(const struct parser *parser, const char *name);

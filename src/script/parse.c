@@ -111,11 +111,11 @@ struct node *parse_part(struct script_program *program, struct script_span span)
 /* ---- items ---- */
 
 static const char *const config_names[] = {
-    "cache_user_symbols",      "cpp_demangle",       "lazy_symbolication", "license",       "log_size",
-    "max_bpf_progs",           "max_cat_bytes",      "max_map_keys",       "max_probes",    "max_strlen",
-    "max_type_res_iterations", "missing_probes",     "on_stack_limit",     "perf_rb_pages", "stack_mode",
-    "str_trunc_trailer",       "print_maps_on_exit", "show_debug_info",    "use_blazesym",  "unstable_import",
-    "unstable_map_decl",       "unstable_tseries",   "unstable_addr",      "unstable_macro"};
+    "cache_user_symbols", "cpp_demangle",   "lazy_symbolication", "license",           "log_size",          "max_bpf_progs",
+    "max_cat_bytes",      "max_map_keys",   "max_probes",         "max_strlen",        "max_stack_nodes",   "max_type_res_iterations",
+    "missing_probes",     "on_stack_limit", "perf_rb_pages",      "stack_mode",        "str_trunc_trailer", "print_maps_on_exit",
+    "show_debug_info",    "use_blazesym",   "unstable_import",    "unstable_map_decl", "unstable_tseries",  "unstable_addr",
+    "unstable_macro"};
 
 static void parse_setting(struct parser *parser)
 {

@@ -473,9 +473,8 @@ static struct node *parse_unary(struct parser *parser)
 
 /* ---- binary ---- */
 
-static unsigned precedence(const struct parser *parser)
+unsigned token_precedence(const struct token *token)
 {
-    const struct token *token = parser_peek(parser, 0);
     if (token->kind != TOKEN_PUNCT)
         return 0;
     switch (token->op) {
@@ -503,18 +502,25 @@ static unsigned precedence(const struct parser *parser)
     case '+':
     case '-':
         return 9;
-    case '/': {
-        const struct token *after = parser_peek(parser, 1);
-        if (parser->in_predicate && after->kind == TOKEN_PUNCT && after->op == '{')
-            return 0;
-        return 10;
-    }
     case '*':
+    case '/':
     case '%':
         return 10;
     default:
         return 0;
     }
+}
+
+/* The / that ends a predicate divides nothing. */
+static unsigned precedence(const struct parser *parser)
+{
+    const struct token *token = parser_peek(parser, 0), *after;
+    if (token->kind == TOKEN_PUNCT && token->op == '/' && parser->in_predicate) {
+        after = parser_peek(parser, 1);
+        if (after->kind == TOKEN_PUNCT && after->op == '{')
+            return 0;
+    }
+    return token_precedence(token);
 }
 
 static struct node *parse_binary(struct parser *parser, unsigned lowest)

@@ -29,9 +29,10 @@ struct arena *script_types_arena(struct script_types *types)
 
 const struct script_type *script_type_plain(struct script_types *types, enum script_type_kind kind)
 {
-    static const uint8_t bytes[] = {[SCRIPT_T_BOOL] = 1,       [SCRIPT_T_COUNT] = 8, [SCRIPT_T_SUM] = 8,    [SCRIPT_T_AVG] = 16,
-                                    [SCRIPT_T_MIN] = 8,        [SCRIPT_T_MAX] = 8,   [SCRIPT_T_STATS] = 16, [SCRIPT_T_SYMBOL] = 16,
-                                    [SCRIPT_T_TIMESTAMP] = 16, [SCRIPT_T_MAC] = 8,   [SCRIPT_T_NAME] = 8,   [SCRIPT_T_INET] = 24};
+    static const uint8_t bytes[] = {
+        [SCRIPT_T_BOOL] = 1, [SCRIPT_T_COUNT] = 8,  [SCRIPT_T_SUM] = 8,     [SCRIPT_T_AVG] = 16,       [SCRIPT_T_MIN] = 8,
+        [SCRIPT_T_MAX] = 8,  [SCRIPT_T_STATS] = 16, [SCRIPT_T_SYMBOL] = 16, [SCRIPT_T_TIMESTAMP] = 16, [SCRIPT_T_MAC] = 8,
+        [SCRIPT_T_NAME] = 8, [SCRIPT_T_INET] = 24,  [SCRIPT_T_STACK] = 8};
     uint64_t size = kind < sizeof bytes ? bytes[kind] : 0;
     return make(types, kind, size, size >= 8 ? 8 : 1);
 }
@@ -339,7 +340,8 @@ static const char *name_of(struct arena *arena, const struct script_type *type, 
                                         [SCRIPT_T_AVG] = "avg_t",         [SCRIPT_T_MIN] = "min_t",     [SCRIPT_T_MAX] = "max_t",
                                         [SCRIPT_T_STATS] = "stats_t",     [SCRIPT_T_HIST] = "hist_t",   [SCRIPT_T_LHIST] = "lhist_t",
                                         [SCRIPT_T_TSERIES] = "tseries_t", [SCRIPT_T_SYMBOL] = "usym_t", [SCRIPT_T_TIMESTAMP] = "timestamp",
-                                        [SCRIPT_T_MAC] = "mac_address",   [SCRIPT_T_NAME] = "name",     [SCRIPT_T_INET] = "inet"};
+                                        [SCRIPT_T_MAC] = "mac_address",   [SCRIPT_T_NAME] = "name",     [SCRIPT_T_INET] = "inet",
+                                        [SCRIPT_T_STACK] = "ustack"};
     if (!type)
         return "none";
     if (depth > LIMIT_NESTING)

@@ -41,10 +41,21 @@ enum script_type_kind {
     SCRIPT_T_MAC,       /* 8 bytes: six of address, two 0 */
     SCRIPT_T_NAME,      /* a text that is looked up when it is printed. 8 bytes: u32 number, u32 enum script_name */
     SCRIPT_T_INET,      /* 24 bytes: u32 address family, u32 0, sixteen of address */
+    SCRIPT_T_STACK,     /* 8 bytes: u32 number of the stack, 0: none; u16 frames; u16 enum script_stack */
 };
 
 /* What the number of a NAME counts. */
-enum script_name { SCRIPT_NAME_FUNCTION, SCRIPT_NAME_PROBE, SCRIPT_NAME_PROBETYPE, SCRIPT_NAME_USER, SCRIPT_NAME_ERROR };
+enum script_name {
+    SCRIPT_NAME_FUNCTION,
+    SCRIPT_NAME_PROBE,
+    SCRIPT_NAME_PROBETYPE,
+    SCRIPT_NAME_USER,
+    SCRIPT_NAME_ERROR,
+    SCRIPT_NAME_PROCESS
+};
+
+/* How a STACK is shown: names; addresses, names and files; addresses. */
+enum script_stack { SCRIPT_STACK_BPFTRACE, SCRIPT_STACK_PERF, SCRIPT_STACK_RAW };
 
 struct script_member {
     const char *name; /* NULL: anonymous struct or union, whose members are looked up as if they were the outer's */

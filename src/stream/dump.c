@@ -78,7 +78,20 @@ static void put_special(FILE *out, const struct wire_insn *insn, char field)
     case WIRE_BITS:
         fprintf(out, "%c:%u", field, field == 'i' ? (unsigned)insn->i : field == 'k' ? insn->k : insn->h);
         return;
+    case WIRE_USTACK:
+        fprintf(out,
+                field == 'i'   ? "%u frames"
+                : field == 'h' ? "skip %u"
+                               : "mode %u",
+                field == 'i'   ? (unsigned)insn->i
+                : field == 'h' ? insn->h
+                               : insn->k);
+        return;
+    case WIRE_COMM:
+        fputs(insn->i ? "process" : "thread", out);
+        return;
     case WIRE_SFIND:
+    case WIRE_SGLOB:
         if (field == 'h')
             fprintf(out, "%u in %u bytes", insn->b + 256u * insn->k, insn->h);
         return;
@@ -150,7 +163,7 @@ static void put_insn(FILE *out, const struct wire_stream *stream, const struct w
         name[length] = (char)tolower((unsigned char)op->name[length]);
     fprintf(out, *op->fields ? "%-7.*s" : "%.*s", length, name);
     for (const char *field = op->fields; *field; field++) {
-        if (*field == 'X' || *field == 'b' || (insn->op == WIRE_SFIND && *field == 'k'))
+        if (*field == 'X' || *field == 'b' || (stream_op_has(insn->op, 'b') && *field == 'k'))
             continue;
         fputs(separator, out);
         put_field(out, stream, insn, *field);

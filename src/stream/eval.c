@@ -4,6 +4,7 @@
 #include "stream/port.h"
 #include "stream/ring.h"
 #include "stream/softfloat.h"
+#include "stream/stack.h"
 
 /* ---- bytes ---- */
 
@@ -167,6 +168,55 @@ static uint64_t string_find(const uint8_t *in, uint32_t in_room, const uint8_t *
     return UINT64_MAX;
 }
 
+/* How many bytes of the pattern, which does not begin with *, match the character; 0: it does not. */
+static uint32_t glob_one(const uint8_t *pattern, uint32_t length, uint8_t character)
+{
+    bool is_not = length > 1 && pattern[1] == '!', in = false;
+    uint32_t at = 1 + is_not;
+    if (pattern[0] != '[')
+        return pattern[0] == '?' || pattern[0] == character;
+    for (uint32_t first = at; at < length && (pattern[at] != ']' || at == first); at++) {
+        bool is_range = at + 2 < length && pattern[at + 1] == '-' && pattern[at + 2] != ']';
+        uint8_t low = pattern[at], high = pattern[is_range ? at + 2 : at];
+        in |= low <= character && character <= high;
+        at += is_range ? 2 : 0;
+    }
+    if (at == length) /* it has no end, and stands for itself */
+        return character == '[';
+    return in != is_not ? at + 1 : 0;
+}
+
+static bool glob_matches(const uint8_t *text, uint32_t text_room, const uint8_t *pattern, uint32_t pattern_room)
+{
+    uint32_t length = string_length(text, text_room), pattern_length = string_length(pattern, pattern_room);
+    uint32_t at = 0, p = 0, after_star = UINT32_MAX, tried = 0, taken;
+    while (at < length) {
+        if (p < pattern_length && pattern[p] == '*') {
+            after_star = ++p;
+            tried = at;
+        } else if (p < pattern_length && (taken = glob_one(pattern + p, pattern_length - p, text[at]))) {
+            p += taken;
+            at++;
+        } else if (after_star != UINT32_MAX) { /* the last star takes one more */
+            p = after_star;
+            at = ++tried;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern_length && pattern[p] == '*')
+        p++;
+    return p == pattern_length;
+}
+
+static uint64_t bytes_difference(const uint8_t *a, const uint8_t *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (a[i] != b[i])
+            return (uint64_t)((int64_t)a[i] - b[i]);
+    return 0;
+}
+
 /* ---- where it fired ---- */
 
 static uint32_t word_bytes(const struct wire_fire *fire)
@@ -206,6 +256,16 @@ static uint64_t context(struct wire_fire *fire, uint32_t what)
     default:
         return port_ctx(fire, what);
     }
+}
+
+static uint64_t take_stack(struct wire_fire *fire, const struct wire_insn *insn, uint64_t *pcs)
+{
+    uint64_t root = 0;
+    uint32_t skipped = insn->h, got = port_stack(fire, pcs, (uint32_t)insn->i + skipped, &root), number = 0;
+    got = got > skipped ? got - skipped : 0;
+    if (got)
+        number = stream_stack_add((struct wire_session *)(uintptr_t)fire->session_va, root, pcs + skipped, got);
+    return number ? number | (uint64_t)got << WIRE_STACK_FRAMES_SHIFT | (uint64_t)insn->k << WIRE_STACK_MODE_SHIFT : 0;
 }
 
 /* ---- the target's memory ---- */
@@ -419,8 +479,11 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
     case WIRE_ST0:
         *d = port_st0(fire);
         break;
+    case WIRE_USTACK:
+        *d = take_stack(fire, insn, (uint64_t *)(void *)(frame + insn->j));
+        break;
     case WIRE_COMM:
-        port_comm(fire, (char *)frame + insn->j);
+        port_comm(fire, insn->i, (char *)frame + insn->j);
         break;
     case WIRE_LDT:
         if (!port_read(fire, a + i, &word, insn->k & 15))
@@ -469,6 +532,12 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
     case WIRE_SFIND:
         *d = string_find(frame + insn->j, insn->h, frame + insn->i, insn->b + 256u * insn->k);
         break;
+    case WIRE_SGLOB:
+        *d = glob_matches(frame + insn->j, insn->h, frame + insn->i, insn->b + 256u * insn->k);
+        break;
+    case WIRE_BCMP:
+        *d = bytes_difference(frame + insn->j, frame + insn->i, insn->h);
+        break;
     case WIRE_MGET:
         *d = (uint64_t)stream_map_get(session, insn->h, key);
         break;
@@ -500,7 +569,11 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
     case WIRE_MAGG:
         if (stream_map(session, insn->h)->type.kind == WIRE_MAP_TSERIES
                 ? !stream_map_add_point(session, insn->h, key, (int64_t)a, port_ctx(fire, WIRE_CTX_NSECS))
-                : !stream_map_aggregate(session, insn->h, key, (int64_t)a, (uint32_t)port_ctx(fire, WIRE_CTX_CPU)))
+                : !stream_map_aggregate(session, insn->h, key, (int64_t)a, 1, (uint32_t)port_ctx(fire, WIRE_CTX_CPU)))
+            return failed(fire, WIRE_ERROR_MAP_FULL, insn->h);
+        break;
+    case WIRE_MAGGN:
+        if (!stream_map_aggregate(session, insn->h, key, (int64_t)a, b, (uint32_t)port_ctx(fire, WIRE_CTX_CPU)))
             return failed(fire, WIRE_ERROR_MAP_FULL, insn->h);
         break;
     case WIRE_MRED:

@@ -222,20 +222,50 @@ static uint8_t compare_strings(struct lowering *emit, const struct script_expr *
     return reg;
 }
 
+/* The bytes of a string, an array, a struct or a buffer, which has its length before them. */
+static uint32_t located_bytes(struct lowering *emit, const struct script_expr *expr)
+{
+    return lower_located(emit, expr) + (expr->type->kind == SCRIPT_T_BUFFER ? 8 : 0);
+}
+
+static uint8_t compare_bytes(struct lowering *emit, const struct script_expr *expr)
+{
+    uint32_t a = located_bytes(emit, expr->list[0]), b = located_bytes(emit, expr->list[1]);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = put(emit, WIRE_BCMP, reg, 0);
+    insn->j = a;
+    insn->i = (int32_t)b;
+    insn->h = (uint16_t)expr->list[2]->value;
+    return reg;
+}
+
+/* STRSTR, STRCONTAINS, GLOBMATCH */
 static uint8_t find_string(struct lowering *emit, const struct script_expr *expr)
 {
     uint32_t a = lower_located(emit, expr->list[0]), b = lower_located(emit, expr->list[1]);
     uint64_t room = lower_value_bytes(expr->list[1]->type);
     uint8_t reg = lower_push(emit);
-    struct wire_insn *insn = put(emit, WIRE_SFIND, reg, 0);
+    struct wire_insn *insn = put(emit, expr->call == SCRIPT_C_GLOBMATCH ? WIRE_SGLOB : WIRE_SFIND, reg, 0);
     insn->j = a;
     insn->i = (int32_t)b;
     insn->h = (uint16_t)lower_value_bytes(expr->list[0]->type);
     insn->b = (uint8_t)room;
     insn->k = (uint8_t)(room >> 8);
-    if (expr->call == SCRIPT_C_STRCONTAINS) {
+    if (expr->call == SCRIPT_C_STRCONTAINS)
         put(emit, WIRE_NEI, reg, reg)->i = -1;
-    }
+    return reg;
+}
+
+static uint8_t stack_length(struct lowering *emit, const struct script_expr *expr)
+{
+    uint32_t at = lower_located(emit, expr->list[0]);
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *load = put(emit, WIRE_FLD, reg, 0);
+    load->k = 8;
+    load->j = at;
+    struct wire_insn *bits = put(emit, WIRE_BITS, reg, reg);
+    bits->k = WIRE_STACK_FRAMES_SHIFT;
+    bits->h = WIRE_STACK_MODE_SHIFT - WIRE_STACK_FRAMES_SHIFT;
     return reg;
 }
 
@@ -249,6 +279,8 @@ uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr)
     case SCRIPT_C_HAS_KEY:
         return map_call(emit, expr, WIRE_MHAS);
     case SCRIPT_C_LEN:
+        if (expr->n_list)
+            return stack_length(emit, expr);
         reg = lower_push(emit);
         put(emit, WIRE_MLEN, reg, 0)->h = (uint16_t)expr->map;
         return reg;
@@ -258,11 +290,20 @@ uint8_t lower_call_scalar(struct lowering *emit, const struct script_expr *expr)
         struct wire_insn *length = put(emit, WIRE_SLEN, reg, 0);
         length->j = at;
         length->i = (int32_t)lower_value_bytes(expr->list[0]->type);
+        if (expr->n_list > 1 && expr->list[1]->value < (uint64_t)length->i)
+            length->i = (int32_t)expr->list[1]->value;
+        if (!length->i) {
+            length->op = WIRE_MOVI;
+            length->j = 0;
+        }
         return reg;
     case SCRIPT_C_STRNCMP:
         return compare_strings(emit, expr);
+    case SCRIPT_C_MEMCMP:
+        return compare_bytes(emit, expr);
     case SCRIPT_C_STRCONTAINS:
     case SCRIPT_C_STRSTR:
+    case SCRIPT_C_GLOBMATCH:
         return find_string(emit, expr);
     case SCRIPT_C_BSWAP:
         reg = lower_scalar(emit, expr->list[0]);
@@ -387,12 +428,29 @@ static void make_mac(struct lowering *emit, const struct script_expr *expr, uint
     copy->h = lower_value_bytes(expr->list[0]->type) < 6 ? (uint16_t)lower_value_bytes(expr->list[0]->type) : 6;
 }
 
-static void make_strerror(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
+static void make_name(struct lowering *emit, const struct script_expr *expr, enum script_name what, uint32_t offset)
 {
     uint8_t number = lower_scalar(emit, expr->list[0]);
     store(emit, number, 4, offset);
     emit->depth--;
-    store_constant(emit, SCRIPT_NAME_ERROR, 4, offset + 4);
+    store_constant(emit, what, 4, offset + 4);
+}
+
+/* Where a function returns, it is no longer on the stack. */
+static void make_stack(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
+{
+    static const char returns[] = "uretprobe:";
+    bool has_returned = emit->from->n_points && !strncmp(emit->from->points[0], returns, sizeof returns - 1);
+    uint32_t used = emit->frame_used, scratch = lower_room(emit, 8 * (expr->value + has_returned));
+    uint8_t reg = lower_push(emit);
+    struct wire_insn *insn = put(emit, WIRE_USTACK, reg, 0);
+    insn->i = (int32_t)expr->value;
+    insn->h = has_returned;
+    insn->k = (uint8_t)expr->slot;
+    insn->j = scratch;
+    emit->frame_used = used;
+    store(emit, reg, 8, offset);
+    emit->depth--;
 }
 
 static void make_constant(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
@@ -427,10 +485,16 @@ void lower_call_bytes(struct lowering *emit, const struct script_expr *expr, uin
         make_mac(emit, expr, offset);
         break;
     case SCRIPT_C_STRERROR:
-        make_strerror(emit, expr, offset);
+        make_name(emit, expr, SCRIPT_NAME_ERROR, offset);
+        break;
+    case SCRIPT_C_COMM:
+        make_name(emit, expr, SCRIPT_NAME_PROCESS, offset);
         break;
     case SCRIPT_C_PTON:
         make_constant(emit, expr, offset);
+        break;
+    case SCRIPT_C_USTACK:
+        make_stack(emit, expr, offset);
         break;
     default:
         lower_fail(emit, "%s() is not done yet", script_call_name(expr->call));

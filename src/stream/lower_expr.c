@@ -249,8 +249,10 @@ static void builtin_bytes(struct lowering *emit, const struct script_expr *expr,
         emit->depth -= 2;
         return;
     }
-    if (expr->builtin == SCRIPT_B_COMM) {
-        lower_put(emit, WIRE_COMM)->j = offset;
+    if (expr->builtin == SCRIPT_B_COMM || expr->builtin == SCRIPT_B_PCOMM) {
+        struct wire_insn *insn = lower_put(emit, WIRE_COMM);
+        insn->j = offset;
+        insn->i = expr->builtin == SCRIPT_B_PCOMM;
         lower_put_zero(emit, offset + 16, expr->type->bytes > 16 ? expr->type->bytes - 16 : 0);
         return;
     }
@@ -628,6 +630,24 @@ static void tuple_bytes(struct lowering *emit, const struct script_expr *expr, u
     }
 }
 
+/* The members as they lie in memory. */
+static void record_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
+{
+    const struct script_record *record = expr->type->record;
+    lower_put_zero(emit, offset, lower_value_bytes(expr->type));
+    for (size_t i = 0; i < expr->n_list && i < record->n_members; i++) {
+        const struct script_member *member = &record->members[i];
+        uint32_t at = offset + (uint32_t)member->offset;
+        if (lower_is_scalar(member->type)) {
+            uint8_t reg = lower_scalar(emit, expr->list[i]);
+            lower_put_frame(emit, WIRE_FST, reg, (uint8_t)member->type->bytes, at);
+            emit->depth--;
+        } else {
+            lower_bytes(emit, expr->list[i], at);
+        }
+    }
+}
+
 static void choose_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t offset)
 {
     uint8_t reg = lower_scalar(emit, expr->condition);
@@ -681,7 +701,10 @@ void lower_bytes(struct lowering *emit, const struct script_expr *expr, uint32_t
         lower_argument_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_TUPLE:
-        tuple_bytes(emit, expr, offset);
+        if (expr->type->kind == SCRIPT_T_RECORD)
+            record_bytes(emit, expr, offset);
+        else
+            tuple_bytes(emit, expr, offset);
         break;
     case SCRIPT_E_CHOOSE:
         choose_bytes(emit, expr, offset);

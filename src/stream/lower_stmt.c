@@ -59,21 +59,22 @@ static void assign(struct lowering *emit, const struct script_expr *target, cons
 
 static void aggregate(struct lowering *emit, const struct script_stmt *stmt)
 {
-    if (stmt->weight)
-        lower_fail(emit, "weights are not done yet");
-    uint8_t reg;
+    uint8_t reg, times = 0;
     if (stmt->value) {
         reg = lower_scalar(emit, stmt->value);
     } else {
         reg = lower_push(emit);
         lower_constant(emit, reg, 1);
     }
+    if (stmt->weight)
+        times = lower_scalar(emit, stmt->weight);
     uint32_t key = lower_key(emit, stmt->target->key);
-    struct wire_insn *insn = lower_put(emit, WIRE_MAGG);
+    struct wire_insn *insn = lower_put(emit, stmt->weight ? WIRE_MAGGN : WIRE_MAGG);
     insn->a = reg;
+    insn->b = times;
     insn->h = (uint16_t)stmt->target->map;
     insn->j = key;
-    emit->depth--;
+    emit->depth -= stmt->weight ? 2 : 1;
 }
 
 /* ---- loops ---- */

@@ -88,8 +88,8 @@ static uint32_t hash_key(const void *key, uint32_t bytes)
     const uint32_t *word = key;
     uint32_t hash = 0x811c9dc5u;
     if (bytes == 8) { /* most keys: two products side by side */
-        hash = word[0] * 0x9e3779b1u ^ word[1] * 0x85ebca6bu;
-        return hash ^ hash >> 15;
+        hash = word[0] * STREAM_MAP_FACTOR_LOW ^ word[1] * STREAM_MAP_FACTOR_HIGH;
+        return hash ^ hash >> STREAM_MAP_HASH_SHIFT;
     }
     for (uint32_t i = 0; i < bytes / 4; i++) {
         hash = (hash ^ word[i]) * 0x9e3779b1u;
@@ -476,7 +476,7 @@ uint32_t stream_hist_slot(const struct wire_map_type *type, int64_t value)
     return 1 + (1u << bits) + (power << bits) + (uint32_t)(plain >> power) - (1u << bits);
 }
 
-bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint32_t shard)
+bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint64_t times, uint32_t shard)
 {
     struct wire_map *m = stream_map(session, map);
     GUARD(session, m);
@@ -503,7 +503,7 @@ bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void
         break;
     case WIRE_MAP_HIST:
     case WIRE_MAP_LHIST:
-        add64(word + stream_hist_slot(&m->type, value), 1);
+        add64(word + stream_hist_slot(&m->type, value), times);
         break;
     }
     if (fresh)

@@ -7,6 +7,11 @@
 
 #include <stdbool.h>
 
+/* The hash of an 8-byte key, its halves times these, which JIT code computes too. */
+#define STREAM_MAP_FACTOR_LOW 0x9e3779b1u
+#define STREAM_MAP_FACTOR_HIGH 0x85ebca6bu
+enum { STREAM_MAP_HASH_SHIFT = 15 };
+
 struct wire_map *stream_map(struct wire_session *session, uint32_t map);
 
 /* Writers. False: there was no room, which has been counted. */
@@ -18,8 +23,8 @@ bool stream_map_set_value(struct wire_session *session, uint32_t map, const void
 bool stream_map_delete(struct wire_session *session, uint32_t map, const void *key);
 bool stream_map_has(struct wire_session *session, uint32_t map, const void *key);
 uint32_t stream_map_length(struct wire_session *session, uint32_t map);
-/* `shard`: any number. */
-bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint32_t shard);
+/* `times`: how often, for histograms; others take the value once. `shard`: any number. */
+bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint64_t times, uint32_t shard);
 /* The same for a time series. */
 bool stream_map_add_point(struct wire_session *session, uint32_t map, const void *key, int64_t value, uint64_t now_ns);
 /* The value of a slot that has one. */

@@ -6,8 +6,8 @@ const struct stream_op stream_ops[WIRE_OP_COUNT] = {
 #undef OP
 };
 
-const char *const stream_ctx_names[WIRE_CTX_COUNT] = {"pid", "tid", "uid",    "gid",   "cpu", "nsecs", "elapsed", "rand", "place",
-                                                      "pc",  "sp",  "return", "model", "row", "func",  "probe",   "ppid", "bias"};
+const char *const stream_ctx_names[WIRE_CTX_COUNT] = {"pid", "tid",    "uid",   "gid", "cpu",  "nsecs", "elapsed", "rand", "place", "pc",
+                                                      "sp",  "return", "model", "row", "func", "probe", "ppid",    "bias", "quota"};
 const char *const stream_map_kind_names[WIRE_MAP_KINDS] = {"int", "value", "count", "sum",   "avg",    "min",
                                                            "max", "stats", "hist",  "lhist", "tseries"};
 const char *const stream_reduce_names[WIRE_REDUCES] = {"count", "sum", "avg", "min", "max"};

@@ -11,7 +11,8 @@
 bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes);
 /* CTX of PID TID UID GID CPU NSECS RAND PC ROW FUNC PROBE PPID BIAS. */
 uint64_t port_ctx(struct wire_fire *fire, uint32_t what);
-void port_comm(struct wire_fire *fire, char to[16]);
+/* `of_process`: of its main thread. */
+void port_comm(struct wire_fire *fire, bool of_process, char to[16]);
 void port_signal(struct wire_fire *fire, int number);
 /* The time for records: see struct wire_record. */
 uint64_t port_time(const struct wire_fire *fire);
@@ -20,5 +21,7 @@ bool port_wait(const struct wire_fire *fire, uint32_t seen);
 /* XMM and ST0 of the program, as the bits of a double. JIT code reads xmm registers itself; the host has none. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes);
 uint64_t port_st0(struct wire_fire *fire);
+/* The program's stack, innermost first: the pc, then return addresses, at most `room`. Returns how many. *root: WIRE_STACK_ROOT(). */
+uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root);
 
 #endif

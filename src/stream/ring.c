@@ -2,23 +2,57 @@
 
 #include "stream/port.h"
 
-static struct wire_ring *ring_of(struct wire_session *session, uint32_t tid)
+/* In a traced process a thread that has reserved a record and not committed it is in code of this section: nothing is called between. */
+#define RING __attribute__((section(".text.ring")))
+
+RING static struct wire_ring *ring_of(struct wire_session *session, uint32_t tid)
 {
-    uint32_t number = (tid * 0x9e3779b1u >> 16) & (session->ring_count - 1);
+    uint32_t number = (tid * WIRE_RING_FACTOR >> WIRE_RING_SHIFT) & (session->ring_count - 1);
     return (struct wire_ring *)((char *)session + session->rings_offset + number * session->ring_stride);
 }
 
-/* The place of a record of `need` bytes, reserved, or 0 when there is no room. */
-static struct wire_record *reserve(const struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
+/* The oldest record of the ring is reserved by the thread. */
+RING static bool is_oldest_mine(const struct wire_fire *fire, const struct wire_session *session, const struct wire_ring *ring,
+                                uint32_t tail, uint64_t *fire_va)
 {
-    uint32_t size = session->ring_bytes, head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), at, padding, used;
+    const struct wire_record *oldest = (const struct wire_record *)((const char *)(ring + 1) + (tail & (session->ring_bytes - 1)));
+    if ((__atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3) != WIRE_RECORD_RESERVED)
+        return false;
+    *fire_va = oldest->time;
+    return oldest->tid == fire->tid && oldest->pid == fire->pid;
+}
+
+/* A ring that fills up may do so because the thread has jumped out of the writing of its oldest record: the reader is told. True: it still
+ * writes it, and is interrupted. */
+RING static bool tell_left(const struct wire_fire *fire, const struct wire_session *session, struct wire_ring *ring, uint32_t tail)
+{
+    uint64_t fire_va;
+    if (!is_oldest_mine(fire, session, ring, tail, &fire_va))
+        return false;
+    if (!wire_was_left(fire, fire_va))
+        return true;
+    __atomic_store_n(&ring->left, tail + 1, __ATOMIC_RELEASE);
+    return false;
+}
+
+/* The place of a record of `need` bytes, reserved, or 0 when there is no room. */
+RING static struct wire_record *reserve(const struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
+{
+    uint32_t size = session->ring_bytes, head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail, at, padding, used;
     char *data = (char *)(ring + 1);
     do {
-        used = head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        used = head - tail;
+        if (used > size / 2)
+            tell_left(fire, session, ring, tail);
         at = head & (size - 1);
         padding = at + need > size ? size - at : 0;
         if (used > size || padding + need > size - used)
             return 0;
+        /* A page that is not there yet is fetched before anything is reserved: signals wait for such a moment. */
+        *(volatile char *)(data + at);
+        *(volatile char *)(data + (padding ? 0 : at));
+        *(volatile char *)(data + (padding ? 0 : at) + need - 1);
     } while (!__atomic_compare_exchange_n(&ring->head, &head, head + padding + need, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     if (padding) {
         __atomic_store_n(&((struct wire_record *)(data + at))->state, padding << 2 | WIRE_RECORD_PADDING, __ATOMIC_RELEASE);
@@ -27,6 +61,7 @@ static struct wire_record *reserve(const struct wire_fire *fire, struct wire_ses
     struct wire_record *record = (struct wire_record *)(data + at);
     record->pid = fire->pid;
     record->tid = fire->tid;
+    record->time = (uintptr_t)fire;
     __atomic_store_n(&record->state, need << 2 | WIRE_RECORD_RESERVED, __ATOMIC_RELEASE);
     return record;
 }
@@ -34,7 +69,7 @@ static struct wire_record *reserve(const struct wire_fire *fire, struct wire_ses
 /* Waits until the controller has made room, for as long as it reads: it moves on in this ring, or elsewhere while this one's oldest record
  * is whole. It does not when it has died or is stopped, or when that record's writer does not finish it. That is waited for once, not at
  * every record; and not at all by the writer itself, whom a signal has interrupted. */
-static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
+RING static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
     enum { PATIENCE_NS = 2000000000 };
     struct wire_state *state = wire_state(session);
@@ -48,8 +83,8 @@ static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_s
             return record;
         const struct wire_record *oldest = (struct wire_record *)((char *)(ring + 1) + (tail & (session->ring_bytes - 1)));
         uint32_t oldest_state = __atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3;
-        bool is_mine = oldest_state == WIRE_RECORD_RESERVED && oldest->tid == fire->tid && oldest->pid == fire->pid;
-        if (is_mine || __atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == tail + 1 || !port_wait(fire, reader))
+        if (tell_left(fire, session, ring, tail) || __atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == tail + 1 ||
+            !port_wait(fire, reader))
             return 0;
         now_ns = port_ctx(fire, WIRE_CTX_NSECS);
         if (tail != last_tail || (reader != last_reader && oldest_state >= WIRE_RECORD_COMMITTED) || !start_ns)
@@ -61,7 +96,7 @@ static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_s
     return 0;
 }
 
-static void lose(struct wire_session *session, struct wire_ring *ring)
+RING static void lose(struct wire_session *session, struct wire_ring *ring)
 {
 #ifdef __i386__
     uint32_t *low = (uint32_t *)&ring->lost;
@@ -74,7 +109,7 @@ static void lose(struct wire_session *session, struct wire_ring *ring)
 #endif
 }
 
-void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payload, uint32_t bytes)
+RING void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payload, uint32_t bytes)
 {
     struct wire_session *session = (void *)(uintptr_t)fire->session_va;
     uint32_t need = (uint32_t)sizeof(struct wire_record) + bytes;
@@ -86,6 +121,7 @@ void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payloa
         fire->pid = (uint32_t)port_ctx(fire, WIRE_CTX_PID);
     struct wire_ring *ring = ring_of(session, fire->tid);
     uint64_t time = port_time(fire);
+    uint32_t place = (uint32_t)port_ctx(fire, WIRE_CTX_ROW);
     struct wire_record *record = 0;
     if (need <= session->ring_bytes / 2)
         record = session->lossless ? reserve_waiting(fire, session, ring, need) : reserve(fire, session, ring, need);
@@ -95,17 +131,17 @@ void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *payloa
     }
     record->type = (uint16_t)type;
     record->clause = (uint16_t)fire->clause;
-    record->time = time;
-    record->place = (uint32_t)port_ctx(fire, WIRE_CTX_ROW);
+    record->place = place;
     record->speculation = fire->speculation;
     volatile uint64_t *to = (uint64_t *)(record + 1);
     const volatile uint64_t *from = payload;
     for (uint32_t i = 0; i < bytes / 8; i++)
         to[i] = from[i];
+    record->time = time; /* last: until then it is known whose it is */
     __atomic_store_n(&record->state, need << 2 | WIRE_RECORD_COMMITTED, __ATOMIC_RELEASE);
 }
 
-void stream_ring_write_error(struct wire_fire *fire)
+RING void stream_ring_write_error(struct wire_fire *fire)
 {
     struct wire_error_payload payload = {.error = fire->error, .insn = fire->error_insn, .value = fire->error_value, .model = fire->model};
     uint32_t speculation = fire->speculation;

@@ -215,6 +215,8 @@ static bool is_one_of_kinds(const struct wire_map_type *map, uint32_t op)
     case WIRE_MAGG:
     case WIRE_MRED:
         return map->kind >= WIRE_MAP_COUNT;
+    case WIRE_MAGGN:
+        return map->kind == WIRE_MAP_HIST || map->kind == WIRE_MAP_LHIST;
     case WIRE_MNEXT:
         return map->key_bytes != 0;
     }
@@ -304,7 +306,16 @@ static struct err *check_op(const struct pass *pass, const struct wire_insn *ins
         if (i >= (pass->model == WIRE_LP64 ? 16 : 8))
             return bad_insn(pass, "no such machine register");
         break;
+    case WIRE_USTACK:
+        if (!i || i > WIRE_STACK_MAX || insn->h > 1)
+            return bad_insn(pass, "no such stack");
+        /* What is left there is not for reading. */
+        if (insn->j % 8 || insn->j + 8ull * (i + insn->h) > pass->frame_bytes)
+            return bad_insn(pass, "not in the frame");
+        break;
     case WIRE_COMM:
+        if (i > 1)
+            return bad_insn(pass, "no such name");
         effects->write[0] = (struct range){insn->j, 16};
         break;
     case WIRE_STRT:
@@ -348,11 +359,13 @@ static struct err *check_op(const struct pass *pass, const struct wire_insn *ins
         effects->read[0] = (struct range){insn->j, i};
         break;
     case WIRE_SCMP:
+    case WIRE_BCMP:
     case WIRE_SFIND:
-        room = insn->op == WIRE_SCMP ? insn->h : insn->b + 256u * insn->k;
+    case WIRE_SGLOB:
+        room = stream_op_has(insn->op, 'b') ? insn->b + 256u * insn->k : insn->h;
         if (!insn->h || !room)
             return bad_insn(pass, "no room");
-        if (insn->op == WIRE_SFIND && room * insn->h > WIRE_FIND_MAX)
+        if (stream_op_has(insn->op, 'b') && room * insn->h > WIRE_FIND_MAX)
             return bad_insn(pass, "too long a search");
         effects->read[0] = (struct range){insn->j, insn->h};
         effects->read[1] = (struct range){i, room};

@@ -2,8 +2,6 @@
 
 #include "symbol/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,9 +43,8 @@ static bool search_debug_file(void *context, struct symbol_elf *debug, const cha
 
 struct err *symbol_address(const char *path, const char *name, uint64_t *va)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return err_errno(errno == EACCES ? ERR_PERMISSION : ERR_NO_MATCH, errno, "symbol: %s", path);
+    int fd;
+    ERR_TRY(symbol_open_path(path, &fd));
     struct symbol_elf elf = {0};
     struct search search = {.name = name};
     struct err *error = symbol_image_init(&elf.image, fd, path);

@@ -37,12 +37,35 @@ static bool demangle(const char *name, struct output *output)
     return cplus_demangle_v3_callback(name, options, take, output);
 }
 
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
+char *symbol_demangle(const char *name, uint64_t *budget)
+{
+    if (!is_mangled(name) || !*budget)
+        return NULL;
+    struct output *output = memory_alloc(sizeof *output);
+    output->limit = *budget < MAX_OUTPUT ? (size_t)*budget : MAX_OUTPUT;
+    char *text = NULL;
+    bool is_done = demangle(name, output);
+    *budget -= output->size;
+    if (is_done) {
+        text = memory_alloc(output->size + 1);
+        memcpy(text, output->text, output->size);
+        text[output->size] = 0;
+    }
+    free(output);
+    return text;
+}
+
 void symbol_demangle_all(struct symbol_file *file)
 {
     struct output *output = memory_alloc(sizeof *output);
     for (size_t i = 0; i < file->func_count; i++) {
         struct symbol_func *func = &file->funcs[i];
-        if (func->name[0] != '_' || (func->name[1] != 'Z' && func->name[1] != 'R') || !file->demangle_budget)
+        if (!is_mangled(func->name) || !file->demangle_budget)
             continue;
         output->limit = file->demangle_budget < MAX_OUTPUT ? (size_t)file->demangle_budget : MAX_OUTPUT;
         char *bare = func->source == SYMBOL_FROM_PLT ? strndup(func->name, strlen(func->name) - strlen("@plt")) : NULL;

@@ -153,4 +153,25 @@ struct err *symbol_dwarf_line_places(struct symbol_dwarf *dwarf, const char *fil
 /* The row of the line table that covers `va`. */
 struct err *symbol_dwarf_line_at(struct symbol_dwarf *dwarf, uint64_t va, struct symbol_line *out);
 
+/* ---- inlined functions ---- */
+
+enum { SYMBOL_INLINES_MAX = 64 };
+
+/* One of the functions that the source shows at an address. */
+struct symbol_inline {
+    const char *name;          /* as symbol_func.demangled; without a mangled name to read it from, as the source has it, with its scopes.
+                                  NULL: not known */
+    const char *path;          /* of the place in this function: of the address, or of what is inlined. NULL: not known */
+    unsigned line;             /* likewise; 0: not known */
+    const char *declared_path; /* where the function itself stands, or NULL */
+    unsigned declared_line;    /* 0: not known */
+    uint64_t copy_va;          /* inlined: entry of an out-of-line copy of the same function, which no clone is; 0: none is known */
+    bool is_inlined;           /* into the next one */
+};
+
+/* The functions at `va`, innermost first: those that are inlined there, each into the next, and at last the function whose code it is.
+ * Returns how many; 0 when debug info says nothing of the address. A place with a line but no function is one without a name. Quick when
+ * the function was asked for before. */
+size_t symbol_dwarf_inlines(struct symbol_dwarf *dwarf, uint64_t va, struct symbol_inline out[SYMBOL_INLINES_MAX]);
+
 #endif

@@ -13,15 +13,6 @@ struct params {
     bool is_variadic;
 };
 
-/* The function's abstract instance (of an inline or cloned function), or itself. */
-static Dwarf_Die origin_of(Dwarf_Die *func)
-{
-    Dwarf_Die at = *func, next;
-    for (int i = 0; i < 4 && symbol_dw_own_ref(&at, DW_AT_abstract_origin, &next); i++)
-        at = next;
-    return at;
-}
-
 static void add_params(struct symbol_dwarf *dwarf, Dwarf_Die *parent, struct params *out)
 {
     Dwarf_Die child;
@@ -39,7 +30,7 @@ static void add_params(struct symbol_dwarf *dwarf, Dwarf_Die *parent, struct par
 /* The parameters of the abstract instance in order, each with its counterpart in the concrete one; an optimised instance may lack some. */
 static void collect_params(struct symbol_dwarf *dwarf, Dwarf_Die *func, struct params *out)
 {
-    Dwarf_Die origin = origin_of(func), child, target;
+    Dwarf_Die origin = symbol_dw_origin_of(func), child, target;
     out->count = 0;
     out->is_variadic = false;
     add_params(dwarf, &origin, out);

@@ -95,10 +95,13 @@ static void add_func(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit, Dw
         if (!has_entry)
             entry_va = start;
         has_entry = true;
-        VEC_PUSH(&unit->funcs, (struct symbol_dw_range){start, end, *die, entry_va});
+        VEC_PUSH(&unit->funcs, (struct symbol_dw_range){.va = start, .end = end, .die = *die, .entry_va = entry_va});
     }
     if (!has_entry)
         return;
+    Dwarf_Die origin = symbol_dw_origin_of(die);
+    if (origin.addr != die->addr)
+        VEC_PUSH(&unit->copies, (struct symbol_dw_copy){origin.addr, entry_va});
     const char *names[] = {symbol_dw_text(dwarf, die, DW_AT_name), symbol_dw_text(dwarf, die, DW_AT_linkage_name),
                            symbol_dw_text(dwarf, die, DW_AT_MIPS_linkage_name)};
     for (size_t i = 0; i < 3; i++)
@@ -182,6 +185,26 @@ static void index_children(struct symbol_dwarf *dwarf, struct symbol_dw_unit *un
     } while (symbol_dw_next(dwarf, &die));
 }
 
+static int by_number(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+/* Those at one address in the order of the DIEs. */
+static int by_start(const void *left, const void *right)
+{
+    const struct symbol_dw_range *a = left, *b = right;
+    int order = by_number(a->va, b->va);
+    return order ? order : by_number((uintptr_t)a->die.addr, (uintptr_t)b->die.addr);
+}
+
+static int by_origin(const void *left, const void *right)
+{
+    const struct symbol_dw_copy *a = left, *b = right;
+    int order = by_number((uintptr_t)a->origin, (uintptr_t)b->origin);
+    return order ? order : by_number(a->entry_va, b->entry_va);
+}
+
 static void index_unit(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit)
 {
     char prefix[SYMBOL_DW_MAX_NAME] = "";
@@ -189,6 +212,16 @@ static void index_unit(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit)
         return;
     unit->is_indexed = true;
     index_children(dwarf, unit, &unit->die, prefix, 0);
+    if (unit->funcs.n)
+        qsort(unit->funcs.at, unit->funcs.n, sizeof *unit->funcs.at, by_start);
+    if (unit->copies.n)
+        qsort(unit->copies.at, unit->copies.n, sizeof *unit->copies.at, by_origin);
+    uint64_t reach = 0;
+    for (size_t i = 0; i < unit->funcs.n; i++) {
+        struct symbol_dw_range *range = &unit->funcs.at[i];
+        reach = range->end > reach ? range->end : reach;
+        range->reach = reach;
+    }
 }
 
 /* ---- looking up ---- */
@@ -211,36 +244,68 @@ const struct symbol_dw_name *symbol_dw_next_name(struct symbol_dwarf *dwarf, con
     return look_up(dwarf, name->next, name->kind, name->name, name->hash);
 }
 
-struct symbol_dw_unit *symbol_dw_unit_at(struct symbol_dwarf *dwarf, uint64_t va)
+struct symbol_dw_range *symbol_dw_func_range_in(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit, uint64_t va)
 {
-    err_free(symbol_dw_load_units(dwarf));
-    struct symbol_dw_unit *found = NULL;
-    for (size_t i = 0; i < dwarf->unit_ranges.n; i++) {
-        const struct symbol_dw_unit_range *range = &dwarf->unit_ranges.at[i];
-        if (va < range->va || va >= range->end)
-            continue;
-        struct symbol_dw_unit *unit = &dwarf->units.at[range->unit];
-        index_unit(dwarf, unit);
-        found = found ? found : unit;
-        for (size_t k = 0; k < unit->funcs.n; k++)
-            if (va >= unit->funcs.at[k].va && va < unit->funcs.at[k].end)
-                return unit;
-        if (!symbol_dw_spend(dwarf, unit->funcs.n))
-            break;
+    struct symbol_dw_range *best = NULL;
+    size_t low = 0, high = unit->funcs.n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (unit->funcs.at[middle].va <= va)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return found;
-}
-
-const struct symbol_dw_range *symbol_dw_func_range_at(struct symbol_dwarf *dwarf, uint64_t va)
-{
-    struct symbol_dw_unit *unit = symbol_dw_unit_at(dwarf, va);
-    const struct symbol_dw_range *best = NULL;
-    for (size_t i = 0; unit && i < unit->funcs.n; i++) {
-        const struct symbol_dw_range *range = &unit->funcs.at[i];
-        if (va >= range->va && va < range->end && (!best || range->end - range->va < best->end - best->va))
+    while (low-- > 0 && unit->funcs.at[low].reach > va && symbol_dw_spend(dwarf, 1)) {
+        struct symbol_dw_range *range = &unit->funcs.at[low];
+        if (va < range->end && (!best || range->end - range->va <= best->end - best->va))
             best = range;
     }
     return best;
+}
+
+struct symbol_dw_unit *symbol_dw_unit_at(struct symbol_dwarf *dwarf, uint64_t va)
+{
+    err_free(symbol_dw_load_units(dwarf));
+    size_t low = 0, high = dwarf->unit_ranges.n, found = SIZE_MAX;
+    bool has_function = false;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (dwarf->unit_ranges.at[middle].va <= va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low-- > 0 && dwarf->unit_ranges.at[low].reach > va && symbol_dw_spend(dwarf, 1)) {
+        size_t unit = dwarf->unit_ranges.at[low].unit;
+        if (va >= dwarf->unit_ranges.at[low].end || unit == found)
+            continue;
+        index_unit(dwarf, &dwarf->units.at[unit]);
+        bool has = symbol_dw_func_range_in(dwarf, &dwarf->units.at[unit], va);
+        if (has > has_function || (has == has_function && unit < found)) {
+            found = unit;
+            has_function = has;
+        }
+    }
+    return found == SIZE_MAX ? NULL : &dwarf->units.at[found];
+}
+
+struct symbol_dw_range *symbol_dw_func_range_at(struct symbol_dwarf *dwarf, uint64_t va)
+{
+    struct symbol_dw_unit *unit = symbol_dw_unit_at(dwarf, va);
+    return unit ? symbol_dw_func_range_in(dwarf, unit, va) : NULL;
+}
+
+uint64_t symbol_dw_copy_of(const struct symbol_dw_unit *unit, const Dwarf_Die *origin)
+{
+    size_t low = 0, high = unit->copies.n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if ((uintptr_t)unit->copies.at[middle].origin < (uintptr_t)origin->addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < unit->copies.n && unit->copies.at[low].origin == origin->addr ? unit->copies.at[low].entry_va : 0;
 }
 
 bool symbol_dw_qualified_name(struct symbol_dwarf *dwarf, Dwarf_Die *die, char out[SYMBOL_DW_MAX_NAME])

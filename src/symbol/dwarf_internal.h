@@ -7,6 +7,7 @@
  *     dwarf_location.c  location expressions -> struct symbol_location
  *     dwarf_func.c      parameters, locals; dwarf_passed.c types as callconv.h wants them
  *     dwarf_line.c      line tables
+ *     dwarf_inline.c    what is inlined at an address
  *
  * libdw decodes the sections. It is given the file's bytes in our memory (struct symbol_image), never a descriptor, so that it opens and
  * maps nothing by itself. Of libdw only what reads one thing is used: functions that recurse over DIEs or types, or that follow chains
@@ -34,19 +35,28 @@ enum {
 /* A range of code that a function DIE describes. */
 struct symbol_dw_range {
     uint64_t va, end;
+    uint64_t reach; /* the greatest end up to here, by va: what holds an address is not before one that reaches it */
     Dwarf_Die die;
+    uint64_t entry_va;
+    struct symbol_dw_inlines *inlines; /* dwarf_inline.c's; NULL until asked for */
+};
+
+/* An out-of-line copy of a function that is also inlined. */
+struct symbol_dw_copy {
+    const void *origin; /* address of its abstract DIE */
     uint64_t entry_va;
 };
 
 struct symbol_dw_unit {
     Dwarf_Die die;
     bool is_indexed;
-    bool is_code; /* may hold functions: a compile unit */
-    VEC(struct symbol_dw_range) funcs;
+    bool is_code;                      /* may hold functions: a compile unit */
+    VEC(struct symbol_dw_range) funcs; /* by va */
+    VEC(struct symbol_dw_copy) copies; /* by origin */
 };
 
 struct symbol_dw_unit_range {
-    uint64_t va, end;
+    uint64_t va, end, reach; /* as of struct symbol_dw_range */
     size_t unit;
 };
 
@@ -80,7 +90,7 @@ struct symbol_dwarf {
 
     VEC(struct symbol_dw_unit) units;
     bool has_units;
-    VEC(struct symbol_dw_unit_range) unit_ranges;
+    VEC(struct symbol_dw_unit_range) unit_ranges; /* by va */
 
     VEC(struct symbol_dw_name) names;
     uint32_t *buckets; /* index + 1 into names */
@@ -89,6 +99,10 @@ struct symbol_dwarf {
 
     struct symbol_type **types; /* open addressing by DIE address */
     size_t type_count, type_room;
+
+    struct symbol_dw_origin *origins; /* dwarf_inline.c's: open addressing by DIE address */
+    size_t origin_count, origin_room;
+    uint64_t inline_bytes; /* that inlines and their names may still take */
 
     bool has_clones;
     VEC(uint64_t) clones; /* entries of functions whose parameters the compiler changed, by address */
@@ -120,6 +134,8 @@ bool symbol_dw_find_flag(Dwarf_Die *die, unsigned name);
 bool symbol_dw_own_flag(Dwarf_Die *die, unsigned name);
 bool symbol_dw_own_uint(Dwarf_Die *die, unsigned name, uint64_t *out);
 bool symbol_dw_own_ref(Dwarf_Die *die, unsigned name, Dwarf_Die *out);
+/* The function's abstract instance (of an inline or cloned function), or itself. */
+Dwarf_Die symbol_dw_origin_of(Dwarf_Die *func);
 /* A string attribute, found as symbol_dw_find_attr() does; NULL when it has none, or one that is empty, too long or has control characters.
  */
 const char *symbol_dw_text(struct symbol_dwarf *dwarf, Dwarf_Die *die, unsigned name);
@@ -139,7 +155,11 @@ bool symbol_dw_qualified_name(struct symbol_dwarf *dwarf, Dwarf_Die *die, char o
 /* Whether the symbol at a function's entry names a clone with other parameters than the source's (gcc's .isra, .constprop, .part). */
 bool symbol_dw_is_clone(struct symbol_dwarf *dwarf, uint64_t entry_va);
 /* The innermost function range at `va`, or NULL. */
-const struct symbol_dw_range *symbol_dw_func_range_at(struct symbol_dwarf *dwarf, uint64_t va);
+struct symbol_dw_range *symbol_dw_func_range_at(struct symbol_dwarf *dwarf, uint64_t va);
+/* Likewise of an indexed unit. */
+struct symbol_dw_range *symbol_dw_func_range_in(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit, uint64_t va);
+/* The entry of an out-of-line copy of the abstract function DIE in the unit; 0: none. */
+uint64_t symbol_dw_copy_of(const struct symbol_dw_unit *unit, const Dwarf_Die *origin);
 
 /* ---- dwarf_type.c ---- */
 
@@ -176,6 +196,17 @@ void symbol_dw_locate(struct symbol_dwarf *dwarf, Dwarf_Die *die, const struct s
 
 /* What stands for the innermost block or inlined function at `va`; NULL when no function is there. */
 const void *symbol_dw_scope_at(struct symbol_dwarf *dwarf, uint64_t va);
+
+/* ---- dwarf_line.c ---- */
+
+/* The row that covers `va`; false when there is none. */
+bool symbol_dw_row_at(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit, uint64_t va, struct symbol_line *out);
+/* The path of a unit's file by its number; NULL when there is none or it has control characters. */
+const char *symbol_dw_file_path(struct symbol_dwarf *dwarf, Dwarf_Die *unit, uint64_t number);
+
+/* ---- dwarf_inline.c ---- */
+
+void symbol_dw_inlines_free(struct symbol_dwarf *dwarf);
 
 /* ---- dwarf_passed.c ---- */
 

@@ -172,27 +172,46 @@ struct err *symbol_dwarf_line_places(struct symbol_dwarf *dwarf, const char *fil
 
 /* ---- address -> FILE:LINE ---- */
 
+bool symbol_dw_row_at(struct symbol_dwarf *dwarf, struct symbol_dw_unit *unit, uint64_t va, struct symbol_line *out)
+{
+    Dwarf_Lines *lines;
+    size_t count, low = 0;
+    struct row row;
+    Dwarf_Addr at;
+    if (!unit_lines(dwarf, unit, &lines, &count))
+        return false;
+    /* libdw sorts the rows by address. A row covers up to the next of its sequence; of several rows at one address the last counts. */
+    for (size_t high = count; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (dwarf_lineaddr(dwarf_onesrcline(lines, middle), &at) == 0 && at <= va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || low == count || !read_row(dwarf, lines, low - 1, &row) || row.is_end || !row.line || has_control(row.path))
+        return false;
+    *out = (struct symbol_line){row.path, row.line, row.va};
+    return true;
+}
+
 struct err *symbol_dwarf_line_at(struct symbol_dwarf *dwarf, uint64_t va, struct symbol_line *out)
 {
     *out = (struct symbol_line){0};
     symbol_dw_begin_call(dwarf);
     struct symbol_dw_unit *unit = symbol_dw_unit_at(dwarf, va);
-    Dwarf_Lines *lines;
-    size_t count;
-    struct row row, last = {.is_end = true};
-    if (unit && unit_lines(dwarf, unit, &lines, &count))
-        for (size_t i = 0; i < count; i++) {
-            if (!read_row(dwarf, lines, i, &row)) {
-                last.is_end = true;
-                continue;
-            }
-            /* A row covers up to the next of its sequence; of several rows at one address the last counts. */
-            if (!last.is_end && last.line && va >= last.va && va < row.va && !has_control(last.path)) {
-                *out = (struct symbol_line){last.path, last.line, last.va};
-                return NULL;
-            }
-            last = row;
-        }
+    if (unit && symbol_dw_row_at(dwarf, unit, va, out))
+        return NULL;
     return dwarf->budget ? err_new(ERR_NO_MATCH, "symbol: %s: its debug info has no line for 0x%llx", dwarf->path, (unsigned long long)va)
                          : symbol_dw_spent(dwarf);
+}
+
+const char *symbol_dw_file_path(struct symbol_dwarf *dwarf, Dwarf_Die *unit, uint64_t number)
+{
+    Dwarf_Files *files;
+    size_t count;
+    if (dwarf_getsrcfiles(unit, &files, &count) != 0 || number >= count)
+        return NULL;
+    const char *path = good_path(dwarf, dwarf_filesrc(files, (size_t)number, NULL, NULL));
+    /* What libdw says for number 0 before DWARF 5, which means no file. */
+    return path && strcmp(path, "???") && !has_control(path) ? path : NULL;
 }

@@ -95,9 +95,11 @@ static bool has_debug_info(const struct symbol_elf *elf)
     return false;
 }
 
-/* Reads the sections that libdw will look at into the image; the sum of their sizes, or an error when one is beyond the file. */
+/* Reads the sections that libdw will look at into the image; adds the sum of their sizes to *total, or gives an error when one is beyond
+ * the file. */
 static struct err *read_debug_sections(struct symbol_elf *elf, const char *path, uint64_t *total)
 {
+    uint64_t sum = 0;
     for (size_t i = 0; i < elf->sections.n; i++) {
         const struct symbol_section *section = &elf->sections.at[i];
         if (section->type == SHT_NOBITS || section->type == SHT_NULL || !section->size)
@@ -108,15 +110,16 @@ static struct err *read_debug_sections(struct symbol_elf *elf, const char *path,
                 return err_new(ERR_FILE, "symbol: %s: damaged: %s lies beyond its end", path, section->name);
             if (size / MAX_EXPANSION > section->size)
                 return err_new(ERR_FILE, "symbol: %s: damaged: %s unpacks to %llu bytes", path, section->name, (unsigned long long)size);
-            *total += size;
+            sum += size;
         } else if (strcmp(section->name, ".eh_frame") == 0 || strcmp(section->name, ".gnu_debugaltlink") == 0 ||
                    strcmp(section->name, ".symtab") == 0 || strcmp(section->name, ".strtab") == 0) {
             symbol_image_need(&elf->image, section->offset, section->size);
         }
     }
     /* Each section is in the file, but sections may overlap. */
-    if (*total / MAX_EXPANSION > elf->image.size)
+    if (sum / MAX_EXPANSION > elf->image.size)
         return err_new(ERR_FILE, "symbol: %s: damaged: debug sections overlap", path);
+    *total += sum;
     return NULL;
 }
 
@@ -218,6 +221,7 @@ struct err *symbol_dwarf_open_fd(int fd, const char *path, struct symbol_dwarf *
     *out = NULL;
     dwarf->path = memory_text(path);
     struct err *error = open_sections(dwarf, fd);
+    dwarf->inline_bytes = 16 * dwarf->debug_size + (1 << 20);
     dwarf->main.image.fd = -1;
     if (error) {
         symbol_dwarf_close(dwarf);
@@ -250,6 +254,7 @@ void symbol_dwarf_close(struct symbol_dwarf *dwarf)
     if (!dwarf)
         return;
     symbol_dw_cfa_free(dwarf);
+    symbol_dw_inlines_free(dwarf);
     dwarf_end(dwarf->libdw);
     elf_end(dwarf->libelf);
     dwarf_end(dwarf->alt_libdw);
@@ -257,8 +262,10 @@ void symbol_dwarf_close(struct symbol_dwarf *dwarf)
     symbol_elf_deinit(&dwarf->main);
     free_elf(dwarf->debug);
     free_elf(dwarf->alt);
-    for (size_t i = 0; i < dwarf->units.n; i++)
+    for (size_t i = 0; i < dwarf->units.n; i++) {
         VEC_FREE(&dwarf->units.at[i].funcs);
+        VEC_FREE(&dwarf->units.at[i].copies);
+    }
     VEC_FREE(&dwarf->units);
     VEC_FREE(&dwarf->unit_ranges);
     VEC_FREE(&dwarf->clones);
@@ -297,6 +304,24 @@ static void add_units(struct symbol_dwarf *dwarf, Dwarf *libdw)
     }
 }
 
+static int by_start(const void *left, const void *right)
+{
+    const struct symbol_dw_unit_range *a = left, *b = right;
+    return a->va < b->va ? -1 : a->va > b->va;
+}
+
+static void sort_unit_ranges(struct symbol_dwarf *dwarf)
+{
+    uint64_t reach = 0;
+    if (dwarf->unit_ranges.n)
+        qsort(dwarf->unit_ranges.at, dwarf->unit_ranges.n, sizeof *dwarf->unit_ranges.at, by_start);
+    for (size_t i = 0; i < dwarf->unit_ranges.n; i++) {
+        struct symbol_dw_unit_range *range = &dwarf->unit_ranges.at[i];
+        reach = range->end > reach ? range->end : reach;
+        range->reach = reach;
+    }
+}
+
 struct err *symbol_dw_load_units(struct symbol_dwarf *dwarf)
 {
     if (dwarf->has_units)
@@ -315,12 +340,15 @@ struct err *symbol_dw_load_units(struct symbol_dwarf *dwarf)
         if (!unit->is_code)
             continue;
         while ((offset = dwarf_ranges(&unit->die, offset, &base, &start, &end)) > 0) {
-            if (!symbol_dw_spend(dwarf, 16))
+            if (!symbol_dw_spend(dwarf, 16)) {
+                sort_unit_ranges(dwarf);
                 return symbol_dw_spent(dwarf);
+            }
             if (start < end)
-                VEC_PUSH(&dwarf->unit_ranges, (struct symbol_dw_unit_range){start, end, i});
+                VEC_PUSH(&dwarf->unit_ranges, (struct symbol_dw_unit_range){.va = start, .end = end, .unit = i});
         }
     }
+    sort_unit_ranges(dwarf);
     return NULL;
 }
 
@@ -353,6 +381,14 @@ bool symbol_dw_own_ref(Dwarf_Die *die, unsigned name, Dwarf_Die *out)
 {
     Dwarf_Attribute attribute;
     return dwarf_attr(die, name, &attribute) && dwarf_formref_die(&attribute, out) && out->addr;
+}
+
+Dwarf_Die symbol_dw_origin_of(Dwarf_Die *func)
+{
+    Dwarf_Die at = *func, next;
+    for (int i = 0; i < 4 && symbol_dw_own_ref(&at, DW_AT_abstract_origin, &next); i++)
+        at = next;
+    return at;
 }
 
 bool symbol_dw_find_attr(Dwarf_Die *die, unsigned name, Dwarf_Attribute *out)

@@ -4,6 +4,7 @@
 #include "symbol/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,6 +30,19 @@ static uint8_t *map(uint64_t size, uint64_t *mapped)
     *mapped = size;
     return bytes;
 #endif
+}
+
+struct err *symbol_open_path(const char *path, int *fd)
+{
+    /* O_NONBLOCK: opening a FIFO would wait for a writer. */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd >= 0)
+        return NULL;
+    int number = errno;
+    enum err_code code = number == EACCES || number == EPERM     ? ERR_PERMISSION
+                         : number == ENOENT || number == ENOTDIR ? ERR_NO_MATCH
+                                                                 : ERR_SYSTEM;
+    return err_errno(code, number, "symbol: %s", path);
 }
 
 struct err *symbol_image_init(struct symbol_image *image, int fd, const char *path)

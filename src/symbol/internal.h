@@ -1,7 +1,7 @@
 /* Shared by the files of symbol/ only.
  *
- * How a file becomes tables: image.c (bytes) -> elf.c (segments, sections) -> eh_frame.c (FDEs), symtab.c (symbols), debugfile.c (more
- * symbols from elsewhere), plt.c (stubs) -> funcs.c (ranges without overlap) -> fragments.c (parents), demangle.c.
+ * How a file becomes tables: image.c (bytes) -> elf.c (segments, sections) -> cfi.c, eh_frame.c (FDEs), symtab.c (symbols), debugfile.c
+ * (more symbols from elsewhere), plt.c (stubs) -> funcs.c (ranges without overlap) -> fragments.c (parents), demangle.c.
  *
  * A hostile file can make tables overlap so that each of N entries leads to the same long thing. Whatever is walked once per entry is
  * therefore charged to a budget that is a small multiple of the file's size (struct symbol_file: name_budget, demangle_budget,
@@ -26,6 +26,8 @@ struct symbol_image {
     uint8_t *have;      /* one byte per page: already read */
     uint64_t read_size; /* bytes read so far */
 };
+/* Opens a file of the user's choice. ERR_PERMISSION, ERR_NO_MATCH (there is none) or ERR_SYSTEM. */
+struct err *symbol_open_path(const char *path, int *fd);
 struct err *symbol_image_init(struct symbol_image *image, int fd, const char *path);
 /* Takes over `bytes` (from memory_alloc()). */
 void symbol_image_init_memory(struct symbol_image *image, uint8_t *bytes, uint64_t size);
@@ -107,6 +109,22 @@ typedef bool symbol_take_fn(void *context, struct symbol_elf *debug, const char 
 /* Offers the separate debug files that belong to `of`, whose image must still be readable, until one is taken. */
 void symbol_find_debug_file(struct symbol_elf *of, const char *path, symbol_take_fn *take, void *context);
 
+/* ---- cursor.c ---- */
+
+/* A place to read little-endian values from, that ends in `failed` instead of beyond the end. */
+struct symbol_cursor {
+    const uint8_t *at, *end;
+    uint64_t va; /* address of `at` */
+    bool failed;
+};
+/* False when there are not so many bytes. */
+bool symbol_cursor_skip(struct symbol_cursor *cursor, uint64_t bytes);
+uint64_t symbol_cursor_fixed(struct symbol_cursor *cursor, unsigned bytes);
+uint64_t symbol_cursor_uleb(struct symbol_cursor *cursor);
+int64_t symbol_cursor_sleb(struct symbol_cursor *cursor);
+/* A pointer in one of the DW_EH_PE encodings; fails on indirect ones. A stored 0 gives 0 whatever it is relative to. */
+uint64_t symbol_cursor_encoded(struct symbol_cursor *cursor, uint8_t encoding, int width, uint64_t data_va, uint64_t func_va);
+
 /* ---- eh_frame.c ---- */
 
 struct symbol_fde {
@@ -115,17 +133,6 @@ struct symbol_fde {
     bool is_entry_rule; /* the CFA at the first instruction is that of a function entry: rsp + 8, esp + 4 */
     bool is_signal;     /* a signal frame (augmentation 'S') */
 };
-/* A place to read little-endian values from, that ends in `failed` instead of beyond the end. */
-struct symbol_cursor {
-    const uint8_t *at, *end;
-    uint64_t va; /* address of `at` */
-    bool failed;
-};
-uint64_t symbol_cursor_fixed(struct symbol_cursor *cursor, unsigned bytes);
-uint64_t symbol_cursor_uleb(struct symbol_cursor *cursor);
-int64_t symbol_cursor_sleb(struct symbol_cursor *cursor);
-/* A pointer in one of the DW_EH_PE encodings; fails on indirect ones. A stored 0 gives 0 whatever it is relative to. */
-uint64_t symbol_cursor_encoded(struct symbol_cursor *cursor, uint8_t encoding, int width, uint64_t data_va, uint64_t func_va);
 
 /* ---- the file object ---- */
 
@@ -162,7 +169,8 @@ const struct symbol_range *symbol_file_code_at(const struct symbol_file *file, u
 /* The FDE that covers `va`, or NULL. */
 const struct symbol_fde *symbol_file_fde_at(const struct symbol_file *file, uint64_t va);
 
-/* Each adds to file->candidates or file->fdes, or changes file->funcs. */
+/* Each adds to file->code, file->candidates or file->fdes, or changes file->funcs. */
+void symbol_find_code(struct symbol_file *file);
 void symbol_load_fdes(struct symbol_file *file);
 void symbol_load_symtab(struct symbol_file *file, struct symbol_elf *elf, uint32_t section_type);
 void symbol_load_debug_file(struct symbol_file *file);
@@ -170,6 +178,8 @@ void symbol_load_plt(struct symbol_file *file);
 void symbol_build_funcs(struct symbol_file *file);
 void symbol_find_parents(struct symbol_file *file);
 void symbol_demangle_all(struct symbol_file *file);
+/* The readable form of a mangled name, to be freed; NULL when it is none, or too long for what is left of *budget (bytes). */
+char *symbol_demangle(const char *name, uint64_t *budget);
 
 /* A symbol's name, checked and without its version, or NULL. Charges the name budget. */
 const char *symbol_name_at(struct symbol_file *file, const uint8_t *strings, uint64_t size, uint64_t offset);

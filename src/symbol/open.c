@@ -14,8 +14,6 @@
  */
 #include "symbol/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,7 +58,7 @@ static int by_va(const void *left, const void *right)
 
 /* Linkers may put .rodata and headers into the executable segment: they are cut out, for a number in data is far more often by chance
  * an address there than one in code. */
-static void find_code(struct symbol_file *file)
+void symbol_find_code(struct symbol_file *file)
 {
     VEC(struct symbol_range) data = {0};
     for (size_t i = 0; i < file->elf.sections.n; i++) {
@@ -125,7 +123,7 @@ struct err *symbol_file_open_fd(int fd, const char *path, struct symbol_file **o
     file->name_budget = 4 * file->elf.image.size + (1 << 16);
     file->demangle_budget = 8 * file->elf.image.size + (1 << 20);
     file->interpreter = read_interpreter(&file->elf);
-    find_code(file);
+    symbol_find_code(file);
     symbol_load_fdes(file);
     symbol_load_symtab(file, &file->elf, SHT_SYMTAB);
     if (!file->candidates.n)
@@ -135,6 +133,10 @@ struct err *symbol_file_open_fd(int fd, const char *path, struct symbol_file **o
     symbol_build_funcs(file);
     symbol_find_parents(file);
     symbol_demangle_all(file);
+    /* Unwind tables may be asked for later. */
+    const struct symbol_section *frames = symbol_elf_section(&file->elf, ".debug_frame");
+    if (frames)
+        symbol_elf_section_bytes(&file->elf, frames);
     file->elf.image.fd = -1;
     *out = file;
     return NULL;
@@ -143,15 +145,8 @@ struct err *symbol_file_open_fd(int fd, const char *path, struct symbol_file **o
 struct err *symbol_file_open(const char *path, struct symbol_file **out)
 {
     *out = NULL;
-    /* O_NONBLOCK: opening a FIFO would wait for a writer. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        int number = errno;
-        enum err_code code = number == EACCES || number == EPERM     ? ERR_PERMISSION
-                             : number == ENOENT || number == ENOTDIR ? ERR_NO_MATCH
-                                                                     : ERR_SYSTEM;
-        return err_errno(code, number, "symbol: %s", path);
-    }
+    int fd;
+    ERR_TRY(symbol_open_path(path, &fd));
     struct err *error = symbol_file_open_fd(fd, path, out);
     close(fd);
     return error;
@@ -255,4 +250,23 @@ const struct symbol_func *symbol_file_func_at(const struct symbol_file *file, ui
             high = middle;
     }
     return &file->funcs[low];
+}
+
+static size_t leading_underscores(const char *name)
+{
+    return strspn(name, "_");
+}
+
+const struct symbol_func *symbol_file_usual_name(const struct symbol_file *file, const struct symbol_func *func)
+{
+    size_t count;
+    const struct symbol_func *all = symbol_file_funcs(file, &count), *best = func, *first = func;
+    while (first > all && first[-1].va == func->va)
+        first--;
+    for (const struct symbol_func *other = first; other < all + count && other->va == func->va; other++) {
+        size_t mine = leading_underscores(best->name), his = leading_underscores(other->name);
+        if (his < mine || (his == mine && strlen(other->name) < strlen(best->name)))
+            best = other;
+    }
+    return best;
 }

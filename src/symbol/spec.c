@@ -279,3 +279,8 @@ bool spec_matches_func(const struct spec *spec, const struct symbol_func *func)
         return false;
     return is_match(spec, is_glob, func->demangled) || matches_bare(spec, is_glob, func->demangled);
 }
+
+bool spec_has_pattern(const struct spec *spec)
+{
+    return spec->function && strpbrk(spec->function, "*?[");
+}

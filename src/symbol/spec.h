@@ -19,6 +19,7 @@ struct spec {
     uint64_t offset; /* SPEC_OFFSET: bytes from the function's entry; SPEC_ADDRESS: the file's own address */
     enum spec_point point;
     char *label;           /* what scripts call it; NULL: made from its parts */
+    bool excludes;         /* what it means is left out: set by the caller */
     uint64_t semaphore_va; /* a 16-bit counter in the file that is to be raised while the place is probed, else 0 */
 };
 
@@ -41,5 +42,7 @@ struct err *spec_find_files(const struct spec *spec, char ***paths);
 bool spec_matches_func(const struct spec *spec, const struct symbol_func *func);
 /* Up to three function names of the file that are near to the one asked for, nearest first, as "a, b or c" (caller frees), or NULL. */
 char *spec_near_names(const struct spec *spec, const struct symbol_file *file);
+/* Whether its function is a pattern: it may mean many. */
+bool spec_has_pattern(const struct spec *spec);
 
 #endif

@@ -69,6 +69,9 @@ const struct symbol_func *symbol_file_funcs(const struct symbol_file *file, size
 /* The function whose range holds `va` (of several aliases the first), or NULL. */
 const struct symbol_func *symbol_file_func_at(const struct symbol_file *file, uint64_t va);
 
+/* Of the aliases of a function, the one whose name people use: malloc, not __libc_malloc. */
+const struct symbol_func *symbol_file_usual_name(const struct symbol_file *file, const struct symbol_func *func);
+
 /* Calls `found` with every address in executable segments that data may hold as a code pointer: relocation addends (RELA, REL in place,
  * RELR), in files that are loaded where they were linked every aligned pointer-sized word of non-executable contents that is an address in
  * executable contents, in 32-bit files runs of words that are GOT-relative (@GOTOFF) addresses, landing pads from .gcc_except_table, starts

@@ -2,8 +2,6 @@
 #include "symbol/usdt.h"
 #include "symbol/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -205,14 +203,8 @@ struct err *symbol_usdt_open_fd(int fd, const char *path, struct symbol_usdt **o
 struct err *symbol_usdt_open(const char *path, struct symbol_usdt **out)
 {
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        int number = errno;
-        enum err_code code = number == EACCES || number == EPERM     ? ERR_PERMISSION
-                             : number == ENOENT || number == ENOTDIR ? ERR_NO_MATCH
-                                                                     : ERR_SYSTEM;
-        return err_errno(code, number, "symbol: %s", path);
-    }
+    int fd;
+    ERR_TRY(symbol_open_path(path, &fd));
     struct err *error = symbol_usdt_open_fd(fd, path, out);
     close(fd);
     return error;

@@ -27,6 +27,7 @@ struct target {
     int mem_fd;
     int pidfd;
     bool is_child;           /* started by us: its status can be waited for */
+    bool end_is_awaited;     /* a child of ours, but its status is another's to take */
     bool reaped;             /* is_child: `exit_status` is valid */
     target_trap_fn *at_trap; /* see target_keep() */
     target_serve_fn *serve;
@@ -38,9 +39,11 @@ struct target {
     bool exec_held;          /* ... and it is stopped behind its exec */
     uint8_t trap_action[32]; /* the program's action for SIGTRAP, as rt_sigaction gives it; valid with has_trap_action */
     bool has_trap_action;
-    bool awaiting; /* its stops are being waited for */
-    bool hold;     /* see target_hold() */
-    bool seccomp;  /* has a filter */
+    bool awaiting;       /* its stops are being waited for */
+    bool hold;           /* see target_hold() */
+    bool seccomp;        /* has a filter */
+    uint64_t stop_ns;    /* when its first thread stood still; 0: it was let go since */
+    uint64_t stopped_ns; /* see target_stopped_ns() */
 
     int exit_status;
     VEC(struct target_thread) thread;
@@ -52,6 +55,8 @@ struct err *target_open_traced(pid_t pid, struct target **out);
 struct err *target_gone(const struct target *target);
 /* The ptrace options for every thread that we seize. */
 unsigned long target_ptrace_options(const struct target *target);
+/* As waitpid() without waiting; the end of a process that someone else waits for is left to be taken: -1. */
+pid_t target_take_stop(const struct target *target, pid_t tid, int *status);
 /* Takes a thread's registers after it has stopped and makes an interrupted system call one that is about to be made again. */
 struct err *target_thread_settle(struct target *target, struct target_thread *thread);
 /* A thread that is about to deliver a signal, or whose system call that signal ends, can not be borrowed for a remote call. */
@@ -65,6 +70,11 @@ void target_thread_continue(struct target_thread *thread);
 bool target_thread_note(struct target *target, struct target_thread *thread, int status);
 /* A thread stopped by SIGTRAP: when it stands behind one of our traps, sends it on and forgets the signal. */
 struct err *target_thread_take_trap(struct target *target, struct target_thread *thread);
+/* The exec event comes in the middle of the system call; only its end, where the process stands after this, is a place to make others.
+ * False: it was killed. */
+bool target_finish_exec(pid_t pid);
+/* ... and the process as a target of its own. NULL: it can not be traced, and runs. */
+struct target *target_open_executed(pid_t pid);
 /* A thread through which /proc still shows the process: the first, unless it has ended before the others. */
 pid_t target_live_task(pid_t pid);
 bool target_status_field(pid_t pid, pid_t tid, const char *name, char *value, size_t room);

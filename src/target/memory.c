@@ -56,80 +56,17 @@ struct err *target_write(struct target *target, uint64_t va, const void *bytes, 
 
 struct err *target_maps_read(struct target *target, struct target_maps *out)
 {
-    memset(out, 0, sizeof *out);
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/maps", target->pid, target_live_task(target->pid));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return target_gone(target);
-    size_t used = 0, room = 0;
-    ssize_t got;
-    do {
-        if (room - used < 4096 + 1)
-            out->text = memory_resize(out->text, room += 65536, 1);
-        got = read(fd, out->text + used, room - used - 1);
-        used += got > 0 ? (size_t)got : 0;
-    } while (got > 0);
-    close(fd);
-    out->text[used] = 0;
-    if (used == 0)
-        return target_maps_deinit(out), target_gone(target);
-    for (char *line = out->text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = 0;
-        unsigned long long start, stop, offset, inode;
-        unsigned major, minor;
-        char prot[5];
-        int name = 0;
-        if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &stop, prot, &offset, &major, &minor, &inode, &name) < 7)
-            continue;
-        VEC_PUSH(&out->map, (struct target_map){.start_va = start,
-                                                .end_va = stop,
-                                                .file_offset = offset,
-                                                .inode = inode,
-                                                .readable = prot[0] == 'r',
-                                                .writable = prot[1] == 'w',
-                                                .executable = prot[2] == 'x',
-                                                .shared = prot[3] == 's',
-                                                .path = line + name});
-    }
-    return NULL;
-}
-
-void target_maps_deinit(struct target_maps *maps)
-{
-    VEC_FREE(&maps->map);
-    free(maps->text);
-    maps->text = NULL;
-}
-
-static bool is_same_file(int fd, const struct target_map *map)
-{
-    struct stat status;
-    /* On file systems with several devices (overlay, btrfs) stat and maps name different devices for one file: the inode decides. */
-    return fstat(fd, &status) == 0 && status.st_ino == map->inode;
+    return target_peek_maps(target->pid, out);
 }
 
 struct err *target_open_mapped_file(struct target *target, const struct target_map *map, int *fd)
 {
-    char *path = memory_format("/proc/%d/task/%d/root%s", target->pid, target_live_task(target->pid), map->path);
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    free(path);
-    if (*fd >= 0 && is_same_file(*fd, map))
-        return NULL;
-    if (*fd >= 0)
-        close(*fd);
-    /* The program itself can be reached even after it was deleted or replaced. */
-    char exe[64];
-    snprintf(exe, sizeof exe, "/proc/%d/task/%d/exe", target->pid, target_live_task(target->pid));
-    *fd = open(exe, O_RDONLY | O_CLOEXEC);
-    if (*fd >= 0 && is_same_file(*fd, map))
-        return NULL;
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-    if (target_ended(target))
+    struct err *error = target_peek_file(target->pid, map, fd);
+    if (error && target_ended(target)) {
+        err_free(error);
         return target_gone(target);
-    return err_new(ERR_FILE, "process %d: %s: the mapped file was deleted or replaced, its code can not be known", target->pid, map->path);
+    }
+    return error;
 }
 
 uint64_t target_auxv(struct target *target, unsigned type)

@@ -154,7 +154,7 @@ static struct err *permission_error(pid_t pid)
                    pid);
 }
 
-static struct err *read_width(pid_t pid, int *width)
+struct err *target_peek_width(pid_t pid, int *width)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task/%d/exe", pid, target_live_task(pid));
@@ -175,6 +175,13 @@ static struct err *read_width(pid_t pid, int *width)
     return NULL;
 }
 
+int target_program_width(pid_t pid)
+{
+    int width = 0;
+    err_free(target_peek_width(pid, &width));
+    return width;
+}
+
 /* ---- life ---- */
 
 /* Suspending a filter needs CAP_SYS_ADMIN; asking the kernel on a process of our own tells. */
@@ -193,18 +200,12 @@ static bool may_suspend_seccomp(void)
     return allowed;
 }
 
-struct err *target_open(pid_t pid, struct target **out)
-{
-    ERR_TRY(check_process(pid));
-    return target_open_traced(pid, out);
-}
-
-struct err *target_open_traced(pid_t pid, struct target **out)
+static struct err *open_process(pid_t pid, bool has_to_call, struct target **out)
 {
     int width = 0;
-    ERR_TRY(read_width(pid, &width));
+    ERR_TRY(target_peek_width(pid, &width));
     bool seccomp = has_seccomp(pid);
-    if (seccomp && !may_suspend_seccomp())
+    if (seccomp && has_to_call && !may_suspend_seccomp())
         return err_new(ERR_REFUSED,
                        "process %d: has a seccomp filter that might kill it when it maps our code; run as a user with CAP_SYS_ADMIN, which "
                        "may suspend the filter meanwhile",
@@ -227,6 +228,26 @@ struct err *target_open_traced(pid_t pid, struct target **out)
     target->seccomp = seccomp;
     *out = target;
     return NULL;
+}
+
+struct err *target_open(pid_t pid, struct target **out)
+{
+    ERR_TRY(check_process(pid));
+    return target_open_traced(pid, out);
+}
+
+struct err *target_open_to_look(pid_t pid, struct target **out)
+{
+    struct target_owner owner;
+    ERR_TRY(check_process(pid));
+    ERR_TRY(open_process(pid, false, out));
+    (*out)->end_is_awaited = target_read_owner(pid, &owner) && owner.parent == (uint32_t)getpid();
+    return NULL;
+}
+
+struct err *target_open_traced(pid_t pid, struct target **out)
+{
+    return open_process(pid, true, out);
 }
 
 /* The end of a process is not told before the ends of its traced threads have been taken. */

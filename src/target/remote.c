@@ -81,15 +81,19 @@ static struct err *place_stub(struct target *target)
     struct target_maps maps;
     ERR_TRY(target_maps_read(target, &maps));
     uint64_t va = 0;
+    bool has_memory = false;
     for (size_t i = 0; i < maps.map.n && !va; i++) {
         const struct target_map *map = &maps.map.at[i];
         uint8_t tail[sizeof stub->original];
         uint64_t tail_va = map->end_va - sizeof tail;
-        if (map->executable && map->readable && map->inode && !map->shared &&
-            target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail && is_unused(tail, sizeof tail, code, size))
+        bool was_read = map->readable && target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail;
+        has_memory |= was_read;
+        if (was_read && map->executable && map->inode && !map->shared && is_unused(tail, sizeof tail, code, size))
             va = tail_va;
     }
     target_maps_deinit(&maps);
+    if (!has_memory)
+        return target_gone(target); /* or it has executed another program: what it maps is not the memory that was opened */
     if (!va) {
         /* The program's own entry is run once, at its start; later nothing comes back to it. A process that is held has not started. */
         va = target_auxv(target, AT_ENTRY);

@@ -17,6 +17,7 @@ static _Noreturn void run_child(char *const argv[], int go_fd, int error_fd)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     if (read(go_fd, &byte, 1) == 1)
         execvp(argv[0], argv);
     int number = errno;

@@ -6,6 +6,8 @@
  * signal pending the kernel's decision stands, because then the call ends as it would have ended natively. */
 #include "target/internal.h"
 
+#include "base/clock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
@@ -174,12 +176,26 @@ static bool has_trap_to_tell(struct target *target, const struct target_thread *
            target_status_field(target->pid, thread->tid, "SigPnd", value, sizeof value) && strtoull(value, NULL, 16) >> (SIGTRAP - 1) & 1;
 }
 
+pid_t target_take_stop(const struct target *target, pid_t tid, int *status)
+{
+    siginfo_t info = {0};
+    if (!target->end_is_awaited || tid != target->pid)
+        return waitpid(tid, status, __WALL | WNOHANG);
+    if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL))
+        return -1;
+    if (info.si_pid == tid) {
+        *status = info.si_status << 8 | 0x7f;
+        return tid;
+    }
+    return waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL) || info.si_pid == tid ? -1 : 0;
+}
+
 /* Waits for one thread. A thread that waits for its vfork child stops only when the child has gone on, so others are served meanwhile. */
 static struct err *await_stop(struct target *target, pid_t tid, int *status, pid_t *got)
 {
     enum { QUICK = 200, SLOW = 8000, WAIT_NS = 100000 }; /* a second or so: on a busy machine a thread waits long for its turn */
     for (int attempt = 0; attempt < SLOW; attempt++) {
-        *got = waitpid(tid, status, __WALL | WNOHANG);
+        *got = target_take_stop(target, tid, status);
         if (*got != 0 && !(*got < 0 && errno == EINTR))
             return NULL;
         if (attempt < QUICK)
@@ -205,6 +221,8 @@ static struct err *await_some(struct target *target, bool is_main)
         }
         ERR_TRY(await_stop(target, thread->tid, &status, &got));
         thread = &target->thread.at[i];
+        if (!target->stop_ns)
+            target->stop_ns = clock_now_ns();
         if (got < 0 || !target_thread_note(target, thread, status)) {
             forget_thread(target, thread);
             continue;
@@ -311,6 +329,26 @@ struct err *target_stop_one(struct target *target)
     return err_new(ERR_BUSY, "process %d: is busy with signals or children; try again", target->pid);
 }
 
+struct err *target_glance(struct target *target, pid_t tid, struct user_regs_struct *regs, void *stack, size_t size, size_t *got)
+{
+    struct err *error = NULL;
+    if (target->thread.n)
+        return err_new(ERR_BUSY, "process %d: it is held", target->pid);
+    if (!seize(target, tid, &error))
+        return error ? error : target_gone(target);
+    error = await_stops(target);
+    if (!error && !target->thread.n)
+        return target_gone(target);
+    if (!error) {
+        *regs = target->thread.at[0].regs;
+        *got = target_read_some(target, regs->rsp, stack, size);
+    }
+    struct err *second = target_resume(target);
+    if (error)
+        err_free(second);
+    return error ? error : second;
+}
+
 bool target_is_running(const struct target *target)
 {
     for (size_t i = 0; i < target->thread.n; i++)
@@ -338,13 +376,38 @@ void target_thread_continue(struct target_thread *thread)
     thread->stopped = thread->group_stop = false;
 }
 
+/* A thread that ends meanwhile is no error. */
+static struct err *prepare_to_go(struct target *target, struct target_thread *thread)
+{
+    if (thread->interrupted) /* as late as can be: a signal that has come meanwhile ends the call */
+        target_thread_restart_here(target, thread);
+    struct err *error = target_thread_write_regs(thread);
+    if (!error || error->code != ERR_NO_PROCESS)
+        return error;
+    err_free(error);
+    return NULL;
+}
+
+struct err *target_let_some_on(struct target *target, const target_pids *tids, uint64_t ns)
+{
+    for (size_t i = 0; i < tids->n; i++) {
+        struct target_thread *thread = find_thread(target, tids->at[i]);
+        if (!thread || !thread->stopped)
+            continue;
+        ERR_TRY(prepare_to_go(target, thread));
+        target_thread_continue(thread);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+    return target_stop(target);
+}
+
 /* Only a stopped thread can be let go of. One that does not stop yet stays in the list, for the next time. */
 static bool stop_now(struct target *target, struct target_thread *thread)
 {
     int status;
     ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
     for (int attempt = 0; attempt < 50; attempt++) {
-        pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+        pid_t got = target_take_stop(target, thread->tid, &status);
         if (got > 0 && target_thread_note(target, thread, status))
             return err_free(target_thread_settle(target, thread)), true;
         if (got != 0 && !(got < 0 && errno == EINTR))
@@ -352,6 +415,19 @@ static bool stop_now(struct target *target, struct target_thread *thread)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     return false;
+}
+
+static void note_stopped(struct target *target)
+{
+    uint64_t time_ns = clock_now_ns();
+    if (target->stop_ns)
+        target->stopped_ns += time_ns - target->stop_ns;
+    target->stop_ns = time_ns;
+}
+
+uint64_t target_stopped_ns(const struct target *target)
+{
+    return target->stopped_ns;
 }
 
 struct err *target_resume(struct target *target)
@@ -364,13 +440,12 @@ struct err *target_resume(struct target *target)
         struct target_thread *thread = &target->thread.at[i];
         bool running = !thread->stopped && (target->at_trap || !stop_now(target, thread));
         if (!running) {
-            if (thread->interrupted) /* as late as can be: a signal that has come meanwhile ends the call */
-                target_thread_restart_here(target, thread);
-            struct err *error = target_thread_write_regs(thread);
-            if (error && !first && error->code != ERR_NO_PROCESS)
+            struct err *error = prepare_to_go(target, thread);
+            if (error && !first)
                 first = error;
             else
                 err_free(error);
+            note_stopped(target); /* before: whoever is let go may take the processor that we are on */
             if (target->at_trap)
                 target_thread_continue(thread);
             else
@@ -382,5 +457,6 @@ struct err *target_resume(struct target *target)
             target->thread.at[kept++] = *thread;
     }
     target->thread.n = kept;
+    target->stop_ns = 0;
     return first;
 }

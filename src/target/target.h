@@ -23,6 +23,8 @@
 
 struct target;
 
+typedef VEC(pid_t) target_pids; /* of processes, or of threads */
+
 /* One thread of a stopped target. */
 struct target_thread {
     pid_t tid;
@@ -51,6 +53,8 @@ struct target_maps {
 /* Looks at process `pid` without touching it. Refuses zombies, kernel threads, other architectures, processes that someone traces, and
  * those whose seccomp filter could kill them when they make our system calls (unless we may suspend it). */
 struct err *target_open(pid_t pid, struct target **out);
+/* As target_open(), of a process that will not be asked to make system calls: its seccomp filter does not matter. */
+struct err *target_open_to_look(pid_t pid, struct target **out);
 /* Starts a command and returns with it stopped after its exec, before its first instruction. ERR_NO_MATCH or ERR_PERMISSION when the
  * program can not be executed. The caller is the parent and may wait for it with target_exit_status(). */
 struct err *target_start(char *const argv[], struct target **out);
@@ -78,7 +82,7 @@ size_t target_read_some(struct target *target, uint64_t va, void *bytes, size_t 
 
 struct err *target_maps_read(struct target *target, struct target_maps *out);
 void target_maps_deinit(struct target_maps *maps);
-/* Opens the file behind a mapping as the target sees it; ERR_FILE when it was deleted or replaced since. */
+/* Opens the file behind a mapping as the target sees it; ERR_FILE when it was deleted or replaced since and can not be reached. */
 struct err *target_open_mapped_file(struct target *target, const struct target_map *map, int *fd);
 /* Opens the file behind a descriptor of the target for reading and writing. */
 struct err *target_open_fd(struct target *target, int remote_fd, int *fd);
@@ -97,10 +101,17 @@ bool target_thread_has_fault(const struct target *target, const struct target_th
 /* Stops every thread, or (of a target that is not kept) only one that can make remote calls. Already stopped threads stay so. */
 struct err *target_stop(struct target *target);
 struct err *target_stop_one(struct target *target);
+/* Stops one thread of a target that is not held, takes its registers and what it has on its stack, and lets it go. *got: how much of the
+ * stack. ERR_BUSY when the target is held, ERR_NO_PROCESS when the thread has ended. */
+struct err *target_glance(struct target *target, pid_t tid, struct user_regs_struct *regs, void *stack, size_t size, size_t *got);
 /* Writes changed registers now; the threads stay stopped. */
 struct err *target_write_regs(struct target *target);
 /* Writes changed registers and lets all threads go, and lets go of them unless they are kept. */
 struct err *target_resume(struct target *target);
+/* Of a stopped target: lets these threads alone go on for so long (less than a second) and stops them again. */
+struct err *target_let_some_on(struct target *target, const target_pids *tids, uint64_t ns);
+/* How long it stood still because of us, in all: from when its first thread stood to when the last one was let go. */
+uint64_t target_stopped_ns(const struct target *target);
 /* While on, target_resume() leaves stopped threads stopped. */
 void target_hold(struct target *target, bool on);
 
@@ -112,8 +123,10 @@ typedef void target_serve_fn(void *context);
 /* `serve` is called while a stop takes long, to deal with stops of the target's children. at_trap NULL: no longer. */
 void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn *serve, void *context);
 bool target_is_kept(const struct target *target);
-/* A child's own stops, when its parent is being waited for. */
+/* Deals with stops that there are now: a child's own, when its parent is being waited for. */
 void target_serve(struct target *target);
+/* Lets the process, which is not stopped, go on for so long. Nobody else deals with stops of a kept one meanwhile: each signal is one. */
+void target_pause(struct target *target, uint64_t ns);
 /* Makes `handler_va` the process's action for SIGTRAP if it has none, and takes it back if it is still there. */
 struct err *target_set_trap_handler(struct target *target, uint64_t handler_va, uint64_t restorer_va);
 struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va);
@@ -131,6 +144,8 @@ bool target_handle_stop(struct target *target, pid_t tid, int status);
 struct target *target_next_child(struct target *target);
 /* Of a kept target: it, and the children it forks, stop when they execute another program. */
 void target_follow(struct target *target);
+/* One does so now: target_take_executed() has something. */
+bool target_holds_executed(const struct target *target);
 /* What a followed target has become by that: stopped before its first instruction, as target_start() leaves one. NULL: nothing else. The
  * old one is then only to be closed. */
 struct target *target_take_executed(struct target *target);
@@ -160,16 +175,43 @@ struct err *target_send_fd(struct target *target, int fd, uint64_t scratch_va, i
 /* The thread pointer of a stopped thread, 0 when it has none yet. */
 uint64_t target_thread_pointer(const struct target *target, const struct target_thread *thread);
 
+/* Of a process that is not opened, without holding or stopping it. Memory: as many bytes as are readable from `va` on, up to `size`.
+ * Mappings and files: as above. The model of its program: 32 or 64. */
+size_t target_peek(pid_t pid, uint64_t va, void *bytes, size_t size);
+struct err *target_peek_maps(pid_t pid, struct target_maps *out);
+struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd);
+struct err *target_peek_width(pid_t pid, int *width);
+/* The file that it executes, cut to fit. False when that can not be known. */
+bool target_program_path(pid_t pid, char *out, size_t room);
+
 /* Processes other than `except` and ourselves that map a file with this path (as /proc/PID/maps shows it) and that we may trace. */
-typedef VEC(pid_t) target_pids;
 void target_find_by_map(const char *path, pid_t except, target_pids *out);
 /* Every process there is, in order. */
 void target_all_pids(target_pids *out);
-/* The threads of a process, in order; none when it has ended. */
-void target_all_threads(pid_t pid, target_pids *out);
+/* The threads of a process, in order. ERR_NO_PROCESS when it has ended. */
+struct err *target_all_threads(pid_t pid, target_pids *out);
 /* A thread's name; "" when it has ended. */
 enum { TARGET_NAME = 16 };
 void target_thread_name(pid_t pid, pid_t tid, char out[TARGET_NAME]);
+/* Where a thread that does not run now stands in its program; nothing is stopped for it. False: it runs, has ended, or may not be looked
+ * at. */
+struct target_rest {
+    long number;      /* of the system call that it is in, -1: in none */
+    uint64_t args[6]; /* of that */
+    uint64_t sp, pc;
+};
+bool target_thread_at_rest(pid_t pid, pid_t tid, struct target_rest *out);
+/* The processor time of a thread, how long it waited for a processor, and how often it came to one. False when it has ended. */
+struct target_usage {
+    uint64_t run_ns, delay_ns, times;
+};
+bool target_thread_usage(pid_t pid, pid_t tid, struct target_usage *out);
+/* The processes that a thread has started and that have not been waited for. */
+void target_children(pid_t pid, pid_t tid, target_pids *out);
+/* A number that changes when the process executes a program; 0 when it has ended or may not be looked at. */
+uint64_t target_program_mark(pid_t pid);
+/* 32 or 64; 0 when it is not known. */
+int target_program_width(pid_t pid);
 /* Whose process it is and who started it. False when it has ended. */
 struct target_owner {
     uint32_t uid, gid, parent; /* real ids */

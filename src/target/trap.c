@@ -5,10 +5,13 @@
  * that faults raise is taken to have blocked this one. */
 #include "target/internal.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NR64_SIGACTION = 13, NR32_SIGACTION = 174 };
@@ -156,20 +159,35 @@ static struct target_thread *thread_of(struct target *target, pid_t tid)
     return &target->thread.at[target->thread.n - 1];
 }
 
-/* The exec event comes in the middle of the system call; only its end is a place to make others. */
-static void finish_exec(struct target *target)
+bool target_finish_exec(pid_t pid)
 {
-    int status;
-    for (;;) {
-        ptrace(PTRACE_SYSCALL, target->pid, 0, 0);
-        if (waitpid(target->pid, &status, __WALL) != target->pid || !WIFSTOPPED(status))
-            return; /* it was killed; its end is noticed elsewhere */
+    for (int status;;) {
+        ptrace(PTRACE_SYSCALL, pid, 0, 0);
+        if (waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
+            return false; /* it was killed; its end is noticed elsewhere */
         if (WSTOPSIG(status) == (SIGTRAP | 0x80) && status >> 16 == 0)
-            break;
+            return true;
     }
-    /* Of its threads only this one is left, with the id of the first. */
-    target->thread.n = 0;
-    target->exec_held = true;
+}
+
+struct target *target_open_executed(pid_t pid)
+{
+    struct target *target = NULL;
+    ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+    struct err *error = target_open_traced(pid, &target);
+    if (!error) {
+        VEC_PUSH(&target->thread, (struct target_thread){.tid = pid, .stopped = true});
+        error = target_thread_settle(target, &target->thread.at[0]);
+    }
+    if (!error)
+        return target;
+    /* It can not be traced: let it run alone. */
+    err_free(error);
+    if (target)
+        target_close(target);
+    else
+        ptrace(PTRACE_DETACH, pid, 0, 0);
+    return NULL;
 }
 
 bool target_handle_stop(struct target *target, pid_t tid, int status)
@@ -184,7 +202,11 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
         return true;
     }
     if (target->follow && status >> 16 == PTRACE_EVENT_EXEC) {
-        finish_exec(target);
+        if (target_finish_exec(target->pid)) {
+            /* Of its threads only this one is left, with the id of the first. */
+            target->thread.n = 0;
+            target->exec_held = true;
+        }
         return true;
     }
     err_free(target_thread_settle(target, thread));
@@ -203,9 +225,23 @@ void target_serve(struct target *target)
     for (size_t i = target->thread.n; i-- > 0;) {
         int status;
         pid_t tid = target->thread.at[i].tid;
-        if (waitpid(tid, &status, __WALL | WNOHANG) == tid)
+        if (target_take_stop(target, tid, &status) == tid)
             target_handle_stop(target, tid, status);
     }
+}
+
+void target_pause(struct target *target, uint64_t ns)
+{
+    enum { STEP_NS = 50000 };
+    uint64_t end_ns = clock_now_ns() + ns;
+    do {
+        uint64_t step_ns = target_is_kept(target) && ns > STEP_NS ? STEP_NS : ns;
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(step_ns / 1000000000), .tv_nsec = (long)(step_ns % 1000000000)}, NULL);
+        if (target_is_kept(target))
+            target_serve(target);
+        if (target->serve)
+            target->serve(target->trap_context);
+    } while (clock_now_ns() < end_ns);
 }
 
 struct target *target_next_child(struct target *target)
@@ -243,27 +279,19 @@ void target_follow(struct target *target)
 
 struct target *target_take_executed(struct target *target)
 {
-    struct target *next = NULL;
     if (!target->exec_held)
         return NULL;
     target->exec_held = false;
     target->at_trap = NULL;
-    ptrace(PTRACE_SETOPTIONS, target->pid, 0, PTRACE_O_TRACESYSGOOD);
-    struct err *error = target_open_traced(target->pid, &next);
-    if (!error) {
-        next->is_child = target->is_child;
-        VEC_PUSH(&next->thread, (struct target_thread){.tid = target->pid, .stopped = true});
-        error = target_thread_settle(next, &next->thread.at[0]);
-    }
-    if (!error)
-        return next;
-    /* It can not be traced: let it run alone. */
-    err_free(error);
+    struct target *next = target_open_executed(target->pid);
     if (next)
-        target_close(next);
-    else
-        ptrace(PTRACE_DETACH, target->pid, 0, 0);
-    return NULL;
+        next->is_child = target->is_child;
+    return next;
+}
+
+bool target_holds_executed(const struct target *target)
+{
+    return target->exec_held;
 }
 
 bool target_executed(const struct target *target)

@@ -9,6 +9,7 @@
  *   rings_offset    struct wire_ring[ring_count], each followed by its data: ring_stride bytes apart
  *   guards_offset   struct wire_guard[WIRE_GUARDS]
  *   frames_offset   struct wire_frame[frame_count], each followed by its bytes: frame_stride apart
+ *   stack_buckets_offset, stacks_offset   uint32_t[stack_bucket_mask + 1], struct wire_stack_node[stack_nodes]: see there
  *   ...             buckets, nodes and values of the maps
  *
  * Rules
@@ -23,10 +24,10 @@
 #include "wire/stream.h"
 
 #define WIRE_SESSION_MAGIC 0x317373736279726full
-#define WIRE_SESSION_NAME "probity_session"
+#define WIRE_SESSION_NAME "probity_session" /* of its memory; the controller's pid follows */
 
 /* Losses by cause. */
-enum wire_loss { WIRE_LOSS_RING, WIRE_LOSS_FRAME, WIRE_LOSS_MAP, WIRE_LOSSES };
+enum wire_loss { WIRE_LOSS_RING, WIRE_LOSS_FRAME, WIRE_LOSS_MAP, WIRE_LOSS_STACK, WIRE_LOSSES };
 
 struct wire_session {
     uint64_t magic;
@@ -48,7 +49,10 @@ struct wire_session {
     uint64_t tsc_base, ns_base;   /* nsecs = ns_base + ((tsc - tsc_base) * tsc_mult >> tsc_shift) */
     uint32_t tsc_mult, tsc_shift; /* tsc_mult 0: the TSC is not to be trusted, ask the kernel; tsc_shift <= 32 */
     uint64_t start_ns;
-    uint32_t has_rdpid; /* the processor has that instruction */
+    uint32_t has_rdpid;   /* the processor has that instruction */
+    uint32_t stack_nodes; /* 0: the stream takes no stacks */
+    uint64_t stack_buckets_offset, stacks_offset;
+    uint32_t stack_bucket_mask;
     uint32_t unused;
 };
 
@@ -58,8 +62,8 @@ struct wire_state {
     uint32_t reader;  /* futex: changes whenever the controller has made room in a ring */
     uint32_t writers; /* how many writers wait at it */
     uint32_t speculations;
-    uint32_t guard_side; /* set by the controller: which count of a guard is used now, 0 or 1 */
-    uint32_t unused;
+    uint32_t guard_side;  /* set by the controller: which count of a guard is used now, 0 or 1 */
+    uint32_t stacks_used; /* nodes of stacks handed out; may be more than there are */
     uint64_t lost[WIRE_LOSSES];
 };
 static inline struct wire_state *wire_state(struct wire_session *session)
@@ -75,10 +79,16 @@ struct wire_ring {
     uint32_t pad1[15];
     uint64_t lost;    /* records */
     uint32_t stalled; /* `tail` at which a waiting writer's patience ended, + 1: nobody waits until it moves */
-    uint32_t pad2[13];
+    uint32_t left;    /* `tail` at which is a record that its writer left in the middle, as he says himself, + 1 */
+    uint32_t pad2[12];
 };
 
-/* A record that is RESERVED has its pid and tid. */
+/* The ring of a thread: number (uint32_t)(tid * WIRE_RING_FACTOR) >> WIRE_RING_SHIFT, as far as there are rings. */
+#define WIRE_RING_FACTOR 0x9e3779b1u
+enum { WIRE_RING_SHIFT = 16 };
+
+/* A record that is RESERVED has its pid and tid, and as its time the address of its writer's struct wire_fire, or of what
+ * is there in its place, until the time is known. */
 enum wire_record_state { WIRE_RECORD_FREE, WIRE_RECORD_RESERVED = 1, WIRE_RECORD_COMMITTED = 2, WIRE_RECORD_PADDING = 3 };
 
 /* A record at a multiple of 8 in a ring. It never crosses the ring's end: padding takes the rest. What is free is zero. */
@@ -143,9 +153,23 @@ struct wire_guard {
     uint32_t pad[14];
 };
 
+/* Stacks, as a tree that only grows. A stack is the number (from 1) of the node of its innermost frame; `parent` leads outwards to the node
+ * of the process, whose parent is 0: so equal addresses of different processes stay apart. A node is found by (parent, pc) through its
+ * bucket, as in maps. One that was handed out and whose writer was killed is lost. */
+struct wire_stack_node {
+    uint32_t parent;
+    uint32_t next; /* in the bucket */
+    uint64_t pc;   /* innermost: of the probe; others: return addresses. Of the process: WIRE_STACK_ROOT() */
+};
+/* `image`: what the process had mapped then, see struct wire_space. */
+#define WIRE_STACK_ROOT(image, pid) ((uint64_t)(image) << 32 | (uint32_t)(pid))
+
 struct wire_frame {
     uint32_t owner; /* 0: free; else the thread */
-    uint32_t pid;
+    uint32_t claim; /* grows with each; changes together with `owner` */
+    uint32_t pid;   /* of the owner; written by him, as the next */
+    uint32_t unused;
+    uint64_t fire_va; /* his struct wire_fire; 0 when it is free and until he has written it */
     /* frame_bytes follow */
 };
 
@@ -170,11 +194,19 @@ struct wire_fire {
     uint64_t reg[WIRE_REGS];
 };
 
+/* Whether the run whose struct wire_fire was at fire_va has been left for good, as a run of the same thread can see. What a run has on its
+ * stack is its own until it ends, also while a signal handler interrupts it: another run in the same place shows that it will not go on. */
+static inline __attribute__((always_inline)) int wire_was_left(const struct wire_fire *fire, uint64_t fire_va)
+{
+    char here;
+    return fire_va < (uintptr_t)fire + sizeof *fire && (uintptr_t)&here < fire_va + sizeof *fire;
+}
+
 /* What a place of a process means to all of the session. */
 struct wire_place {
     uint32_t row;         /* trace point */
     uint32_t func, probe; /* numbers of its names: equal names have equal numbers */
-    uint32_t unused;
+    int32_t quota;        /* set by the controller; a clause that asks for it makes it one less each time, also below 0 */
 };
 
 /* What the agent needs of a process, in private memory of the process that fork wipes (MADV_WIPEONFORK), but for the part that must stay:
@@ -189,6 +221,9 @@ struct wire_process {
     uint64_t place_pcs_va; /* uint64_t[place_count]: address by place */
     uint64_t places_va;    /* struct wire_place[place_count] */
     uint64_t biases_va;    /* uint64_t[place_count] */
+    uint64_t spaces_va;    /* struct wire_spaces (wire/unwind.h); 0: no stacks are taken */
+    uint64_t stack_end_va; /* of the stack that the kernel gave the program; 0: not known */
+    char comm[16];         /* name of the main thread when the process was loaded, zero-padded */
     uint32_t place_count;
     uint32_t safe_count; /* ranges in which reads are direct */
     struct {
@@ -196,12 +231,14 @@ struct wire_process {
     } safe[100];
 };
 
-_Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 16 && sizeof(struct wire_frame) == 8, "layout");
+_Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 16 && sizeof(struct wire_frame) == 24 &&
+                   sizeof(struct wire_stack_node) == 16,
+               "layout");
 _Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, machine) == 96 && offsetof(struct wire_fire, reg) == 240,
                "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
 _Static_assert(sizeof(struct wire_guard) == 64 && sizeof(struct wire_map) == 104 && sizeof(struct wire_map_state) == 32 &&
-                   sizeof(struct wire_place) == 16 && sizeof(struct wire_process) == 5744,
+                   sizeof(struct wire_place) == 16 && sizeof(struct wire_process) == 5776,
                "layout");
 
 #endif

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define WIRE_SHARED_MAGIC 0x32797469626f7270ull /* "probity2" */
-#define WIRE_MEMFD_NAME "probity"
+#define WIRE_MEMFD_NAME "probity"               /* of the journal's memory; the controller's pid and a time follow */
 
 /* What is where in the agent's code. Those that take a block are called by the code of WIRE_PC_CALL. */
 enum {
@@ -28,8 +28,9 @@ enum {
     WIRE_AGENT_ENTER = 32,     /* as LOAD_EVENT: a signal handler begins */
     WIRE_AGENT_LEAVE = 40,     /* as LOAD_EVENT: a signal handler has returned and rt_sigreturn is about to be made */
     WIRE_AGENT_SHARED = 48,    /* uint64_t, written by the controller: where the shared memory is */
-    WIRE_AGENT_RANGES = 56,    /* uint32_t[3], offsets: code that waits, then code that does not, which ends at the third; all of it is
-                                  called with a block, whose address is in the base pointer as long as it runs */
+    WIRE_AGENT_RANGES = 56,    /* uint32_t[4], offsets: code that waits, then code that does not, which ends at the third; all of it is
+                                  called with a block, whose address is in the base pointer as long as it runs. Then, up to the fourth,
+                                  code that writes records; all behind it is called by clauses, too */
     WIRE_AGENT_OP = 128,       /* eval_op() */
     WIRE_AGENT_ERROR = 136,    /* stream_ring_write_error() */
     WIRE_AGENT_CLAIM = 144,    /* uint64_t (struct wire_fire *) */

@@ -33,6 +33,7 @@ enum {
     WIRE_CODE_MAX = 65536,   /* instructions of one clause in one model */
     WIRE_OPEN_MAX = 1024,    /* instructions of a clause that jumps go to, open at once: between the first jump there and the last */
     WIRE_FIND_MAX = 1 << 20, /* steps of SFIND: room of one string times room of the other */
+    WIRE_STACK_MAX = 1024,   /* frames that USTACK takes */
     WIRE_SIGNED = 16,
     WIRE_RECORD_TYPES_MAX = 65000,
 };
@@ -65,7 +66,8 @@ enum wire_ctx {
     WIRE_CTX_FUNC,    /* number of the function's name */
     WIRE_CTX_PROBE,   /* number of the trace point's name */
     WIRE_CTX_PPID,
-    WIRE_CTX_BIAS, /* what is added to an address of the place's file to get that in the process */
+    WIRE_CTX_BIAS,  /* what is added to an address of the place's file to get that in the process */
+    WIRE_CTX_QUOTA, /* wire_place.quota as it was, sign-extended; it becomes one less */
     WIRE_CTX_COUNT
 };
 
@@ -114,6 +116,9 @@ enum wire_error {
     WIRE_ERROR_BUSY,     /* no frame was free */
     WIRE_ERROR_COUNT
 };
+
+/* Where in what USTACK gives the number of frames is, and k. */
+enum { WIRE_STACK_FRAMES_SHIFT = 32, WIRE_STACK_MODE_SHIFT = 48 };
 
 enum wire_map_kind {
     WIRE_MAP_INT,   /* one 64-bit integer */

@@ -8,7 +8,7 @@ v=$victims/64/v_count
 refused() { # CODES PATTERN ARG...
     local codes=$1 pattern=$2 code=0
     shift 2
-    timeout 60 "${as[@]}" "$probity" "$@" >"$work/out" 2>"$work/all" </dev/null || code=$?
+    timeout 240 "${as[@]}" "$probity" "$@" >"$work/out" 2>"$work/all" </dev/null || code=$?
     grep -v ': placing [0-9]* probes$' "$work/all" >"$work/err" || true # progress is no error
     [[ " $codes " == *" $code "* ]] || complain "probity $*: exit code $code instead of $codes: $(cat "$work/err")"
     [ $code != 0 ] || return 0
@@ -152,7 +152,7 @@ with open(sys.argv[1], "r+b") as f:
     f.truncate(len(data))
 END
         code=0
-        timeout 20 "$probity" list "$work/hostile:*" >/dev/null 2>"$work/err" || code=$?
+        timeout 120 "$probity" list "$work/hostile:*" >/dev/null 2>"$work/err" || code=$?
         [ $code -lt 9 ] || { cp "$work/hostile" "$build/log/hostile"; fail "damaged file $i ($width): exit code $code; it is $build/log/hostile"; }
     done
 done

@@ -9,7 +9,7 @@ v=$victims/64/v_corpus
 # Runs it; sets out, err and code.
 run() { # ARG...
     code=0
-    timeout --foreground -k 5 30 "$work/bpftrace" "$@" >"$work/out" 2>"$work/err" || code=$?
+    timeout --foreground -k 10 150 "$work/bpftrace" "$@" >"$work/out" 2>"$work/err" || code=$?
     out=$(cat "$work/out") err=$(cat "$work/err")
 }
 check() { # WHAT CODE OUT-PATTERN ERR-PATTERN

@@ -17,9 +17,9 @@ directive() { # FILE NAME
     sed -n "s,^// $2: ,,p" "$1"
 }
 
-# What may differ: addresses of the process, and the path in the name of a probe, which is absolute here and as written there.
+# What may differ: addresses of the process, how far a compiler comes in main() until it calls something, and the path in the name of a probe, which is absolute here and as written there.
 normalise() {
-    sed -E "s/0x[0-9a-f]{9,16}/0xADDRESS/g; s,:$root/,:./,g"
+    sed -E "s/0x[0-9a-f]{9,16}/0xADDRESS/g; s,:$root/,:./,g; s/\\bmain\\+[0-9]+/main+OFFSET/g"
 }
 
 run_script() { # PROGRAM FILE [OPTION...]: prints what the script prints
@@ -30,7 +30,7 @@ run_script() { # PROGRAM FILE [OPTION...]: prints what the script prints
     read -ra options <<<"$(directive "$file" options)" || true
     victim=$(directive "$file" victim)
     read -ra command <<<"$victims/64/${victim:-v_corpus}"
-    timeout --foreground -k 2 30 "$program" "$@" "${options[@]}" -c "${command[*]}" "$file" "${args[@]}" >"$out" 2>"$work/err" || code=$?
+    timeout --foreground -k 10 150 "$program" "$@" "${options[@]}" -c "${command[*]}" "$file" "${args[@]}" >"$out" 2>"$work/err" || code=$?
     normalise <"$out"
     [ $code = 0 ] || { echo "exit code $code"; sed -E '/RLIMIT_MEMLOCK|^Attached/d' "$work/err"; }
 }

@@ -42,7 +42,7 @@ attached() { # VICTIM ARG...
 # Probes come and go under the handlers.
 cycles() { # VICTIM
     start_victim "$1" -n 100000000
-    for _ in $(seq "$(scale 8 100)"); do
+    for _ in $(seq "$(scale 20 100)"); do
         run_probity count -p "$victim_pid" -d 0.2 'v_handlers:*' 'v_handlers:*:return' >/dev/null 2>"$work/err" ||
             fail "cycles ${1#"$victims"/}: $(tail -n 1 "$work/err" "$victim_err")"
     done

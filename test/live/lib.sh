@@ -8,7 +8,7 @@ probity=$build/probity
 victims=$root/build/victim
 i386=$root/build/i386
 i386_libraries=$i386/usr/lib/i386-linux-gnu:$i386/lib/i386-linux-gnu
-# What a sanitizer finds is no exit code of probity's own.
+# What a sanitizer finds is no exit code of probity's own. Leaks can not be looked for under strace.
 export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
 work=$(mktemp -d)
 chmod 755 "$work"
@@ -16,9 +16,13 @@ chmod 755 "$work"
 python=$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')
 started=()
 
-stop_all() {
-    local code=$? pid
+kill_started() {
+    local pid
     for pid in "${started[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+}
+stop_all() {
+    local code=$?
+    kill_started
     rm -rf "$work"
     exit $code
 }
@@ -39,7 +43,7 @@ complain() {
     failed=1
 }
 attempt() { # FUNCTION ARG...
-    ("$@") || failed=1
+    (started=() && trap kill_started EXIT && "$@") || failed=1
 }
 
 skip() {
@@ -51,8 +55,10 @@ scale() { # IN-CHECK IN-CHECK-LONG
     if [ -n "${PROBITY_LONG:-}" ]; then echo "$2"; else echo "$1"; fi
 }
 
-wait_until() { # SECONDS COMMAND...: polls until COMMAND succeeds; fails after SECONDS
-    local deadline=$((SECONDS + $1))
+# Machines have been seen to stand still for a minute: whatever takes long is not wrong before several of them have passed.
+patience=5
+wait_until() { # SECONDS COMMAND...: polls until COMMAND succeeds; fails after SECONDS, on a machine that does nothing else
+    local deadline=$((SECONDS + $1 * patience))
     shift
     until "$@"; do
         [ $SECONDS -lt $deadline ] || return 1
@@ -70,6 +76,12 @@ gone() {
 
 traced_by() { # PID TRACER
     [ "$(awk '/^TracerPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)" = "$2" ]
+}
+
+# Reads all of its input: grep -q would not, and with pipefail a writer that finds the pipe closed makes its line fail.
+shows() { # GREP-ARGUMENT...
+    local lines
+    lines=$(grep -c "$@")
 }
 
 lines_are() { # FILE PATTERN N
@@ -140,6 +152,15 @@ text_is_the_files() { # PID
     python3 test/live/process.py text "$1" || fail "code of $1 was not restored"
 }
 
+# What a virtual machine's processors were taken away: the kernel counts it as time of the threads, their own clock does not.
+stolen_ms() {
+    awk '/^cpu / { print $9 * 10 }' /proc/stat
+}
+
+descriptors() { # PID
+    ls -l "/proc/$1/fd" | awk 'NF > 9 { print $9, $11 }'
+}
+
 mapping_kinds() { # PID
     python3 test/live/process.py maps "$1"
 }
@@ -147,7 +168,7 @@ mapping_kinds() { # PID
 # Runs probity and ends it, and the test with it, when it hangs.
 run_probity() { # ARG...
     local code=0
-    timeout --foreground -k 5 "$(scale 60 600)" "$probity" "$@" || code=$?
+    timeout --foreground -k 5 "$(scale 240 600)" "$probity" "$@" || code=$?
     # 137 is also a command's own end by SIGKILL, which no test provokes this way.
     if [ $code = 124 ] || [ $code = 137 ]; then fail "hangs: probity $(head -c 300 <<<"$*")"; fi
     return $code
@@ -179,6 +200,19 @@ end_count() { # [CODE]
     kill -INT "$counter_pid" 2>/dev/null || true
     wait "$counter_pid" || code=$?
     [ $code = "${1:-0}" ] || fail "probity ended with $code instead of ${1:-0}"
+}
+
+# Starts v_climb of a width, and somebody who kills it as soon as one of its functions is hooked. Sets doomed_pid and killer_pid.
+start_doomed() { # WIDTH
+    "$victims/$1/v_climb" callers 60 >/dev/null 2>&1 &
+    doomed_pid=$!
+    started+=("$doomed_pid")
+    wait_until 10 lines_are "/proc/$doomed_pid/maps" libc.so 1
+    : >"$work/ready"
+    timeout 240 python3 test/live/process.py kill "$doomed_pid" v_climb >"$work/ready" &
+    killer_pid=$!
+    started+=("$killer_pid")
+    wait_until 20 lines_are "$work/ready" ready 1
 }
 
 [ -x "$probity" ] || fail "$probity is not built"

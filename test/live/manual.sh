@@ -18,6 +18,13 @@ wait_ready
 start_victim "$victims/32/v_storm"
 wait_ready
 
+# Files that examples read, in a directory of their own, where they also write.
+mkdir "$work/files"
+cp examples/calls.events examples/stacks.folded "$work/files"
+for name in probity before after; do
+    "$probity" import --from events examples/calls.events -o "$work/files/$name.trace" >/dev/null
+done
+
 mkdir "$work/bin"
 ln -s "$probity" "$work/bin/probity"
 PATH=$work/bin:$PATH
@@ -26,12 +33,12 @@ while read -r line; do
     line=${line//1234/$first}
     line=${line//5678/$victim_pid}
     code=0
-    timeout -s INT -k 30 3 bash -o pipefail -c "$line" >"$work/out" 2>"$work/err" </dev/null || code=$?
+    (cd "$work/files" && exec timeout -s INT -k 30 3 bash -o pipefail -c "$line") >"$work/out" 2>"$work/err" </dev/null || code=$?
     # 124: it was ended as Ctrl-C ends it.
     [ $code = 0 ] || [ $code = 124 ] || fail "$line: exit code $code: $(tail -n 2 "$work/err")"
     [ -s "$work/out" ] || fail "$line prints nothing"
     examples=$((examples + 1))
-done < <(sed -n 's/^\.Dl //p' doc/man/*.1)
+done < <(sed -n 's/^\.Dl //p' doc/man/*.1 | sed 's/\\e/\\/g')
 [ $examples -ge 8 ] || fail "only $examples examples found"
 text_is_the_files "$first"
 end_victim

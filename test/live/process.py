@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """What a process shows from outside.
-process.py text PID    exits 1 and names the first difference when executable file mappings differ from their files
+process.py text PID [NAME]  exits 1 and names the first difference when executable file mappings (of files so named) differ from their files
+process.py kill PID NAME  prints ready, waits until they differ, which may be for moments only, and kills the process then
 process.py maps PID    prints the kinds of its mappings, one a line, sorted: permissions and name of every executable or shared one, and of
                        every one that names a deleted file, a memfd or probity
+process.py unnamed PID prints how many bytes its mappings without a name have
 process.py code PID    prints the ranges of its executable and shared mappings"""
+import os
+import signal
 import sys
 
 
@@ -15,10 +19,28 @@ def mappings(pid):
             yield low, high, field[1], int(field[2], 16), field[5].strip() if len(field) > 5 else ""
 
 
-def text(pid):
+def kill(pid, only):
+    mapped = [mapping for mapping in mappings(pid) if only in mapping[4] and mapping[2][2] == "x"]
+    with open(f"/proc/{pid}/mem", "rb") as memory, open(mapped[0][4], "rb") as file:
+        low, high, permissions, offset, name = mapped[0]
+        file.seek(offset)
+        # The last bytes, behind all functions, are used while it is being attached to.
+        expected, found = file.read(high - low - 128), None
+        print("ready", flush=True)
+        # A jump: while we are attached to, there may be other code for a moment where the program has none.
+        while not found or not any(found[i] == 0xE9 != expected[i] for i in range(len(expected)) if found[i] != expected[i]):
+            memory.seek(low)
+            found = memory.read(high - low)
+            while found[: len(expected)] == expected:
+                memory.seek(low)
+                found = memory.read(high - low)
+    os.kill(int(pid), signal.SIGKILL)
+
+
+def text(pid, only=""):
     with open(f"/proc/{pid}/mem", "rb") as memory:
         for low, high, permissions, offset, name in mappings(pid):
-            if permissions[2] != "x" or not name.startswith("/") or name.startswith("/memfd:") or name.endswith("(deleted)"):
+            if only not in name or permissions[2] != "x" or not name.startswith("/") or name.startswith("/memfd:") or name.endswith("(deleted)"):
                 continue
             with open(name, "rb") as file:
                 file.seek(offset)
@@ -39,10 +61,14 @@ def maps(pid):
     print("\n".join(kinds))
 
 
+def unnamed(pid):
+    print(sum(high - low for low, high, permissions, offset, name in mappings(pid) if not name))
+
+
 def code(pid):
     for low, high, permissions, offset, name in mappings(pid):
         if permissions[2] == "x" or permissions[3] == "s":
             print(f"{low:x}-{high:x} {permissions} {name}")
 
 
-{"text": text, "maps": maps, "code": code}[sys.argv[1]](sys.argv[2])
+{"text": text, "kill": kill, "maps": maps, "unnamed": unnamed, "code": code}[sys.argv[1]](*sys.argv[2:])

@@ -9,7 +9,7 @@ v=$victims/64/v_count
 refused() { # CODE PATTERN ARG...
     local expected=$1 pattern=$2 code=0
     shift 2
-    timeout 60 "$probity" trace "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
+    timeout 240 "$probity" trace "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
     [ $code = "$expected" ] || complain "probity trace $(head -c 200 <<<"$*"): exit code $code instead of $expected: $(head -c 500 "$work/err")"
     grep -qiE -- "$pattern" "$work/err" || complain "probity trace $(head -c 200 <<<"$*"): does not say $pattern: $(head -c 500 "$work/err")"
 }
@@ -61,16 +61,16 @@ unwritable() { # CODE NAME
 # The command ends while it is being let go of, at any moment.
 for ((i = 0; i < 20; i++)); do
     code=0
-    timeout -k 5 20 "$probity" trace -q -e "$printing" -- "$v" -n $((500 + i * 50)) >/dev/full 2>"$work/err" || code=$?
+    timeout -k 5 120 "$probity" trace -q -e "$printing" -- "$v" -n $((500 + i * 50)) >/dev/full 2>"$work/err" || code=$?
     unwritable $code "a full disk"
 done
 code=0
-timeout 60 "$probity" trace -q -e "$printing" -- "$v" -n 1000 >&- 2>"$work/err" || code=$?
+timeout 240 "$probity" trace -q -e "$printing" -- "$v" -n 1000 >&- 2>"$work/err" || code=$?
 unwritable $code "a closed stdout"
 code=0
-timeout 60 "$probity" trace -q -e "$printing" -- "$v" -n 1000 <&- >&- 2>&- || code=$?
+timeout 240 "$probity" trace -q -e "$printing" -- "$v" -n 1000 <&- >&- 2>&- || code=$?
 expect_equal "exit code with nothing open" $code 1
-timeout 60 "$probity" trace -q -e "$printing" -- "$v" -n 100000 2>"$work/err" | head -n 1 >"$work/out" || true
+timeout 240 "$probity" trace -q -e "$printing" -- "$v" -n 100000 2>"$work/err" | head -n 1 >"$work/out" || true
 ! grep -v '^Lost' "$work/err" >&9 || complain "a reader that has gone is no error"
 
 # Strings of the target.
@@ -80,7 +80,7 @@ int main(void) { say("red \033[31m bell \a back \b\b \233 tab \t end"); return 0
 END_C
 gcc -O1 -o "$work/text" "$work/text.c"
 if command -v script >/dev/null; then
-    script -qec "timeout 60 '$probity' trace -q -e 'uprobe:$work/text:say { printf(\"%s\\n\", str(arg0)); @[str(arg0)] = count(); }' -- '$work/text'" /dev/null </dev/null >"$work/out" || complain "script: $?"
+    script -qec "timeout 240 '$probity' trace -q -e 'uprobe:$work/text:say { printf(\"%s\\n\", str(arg0)); @[str(arg0)] = count(); }' -- '$work/text'" /dev/null </dev/null >"$work/out" || complain "script: $?"
     grep -q 'red' "$work/out" || complain "nothing on the terminal"
     ! LC_ALL=C grep -qP '\x1b|\a|\x08|\x9b' "$work/out" || complain "control characters reach the terminal: $(cat -v "$work/out")"
 fi

@@ -66,7 +66,18 @@ points() { # WIDTH
     grep . "$work/out" | sed "s/+\([0-9]\)/+\1/" | sort | diff "$work/expected" - >&9 || fail "$1-bit places"
 }
 
-for width in 64 32; do points $width; done
+# A thread has a name, and its process has another.
+thread_names() { # WIDTH
+    local v=$victims/$1/v_shares
+    run_probity trace -q -o "$work/out" -e "uprobe:$v:mostly /pcomm == \"v_shares\" && comm != pcomm/ { @[comm, comm(pid)] = count(); }
+        uprobe:$v:mostly /pcomm != \"v_shares\"/ { @other = count(); }" -- "$v" -t 2 -m 20 >/dev/null
+    expect_equal "$1-bit names" "$(sed -n 's/^\(.*\): [0-9]*$/\1/p' "$work/out" | sort | paste -sd ' ')" '@[share0, v_shares] @[share1, v_shares]'
+}
+
+for width in 64 32; do
+    points $width
+    thread_names $width
+done
 
 # fork and exec, from a 64-bit shell to both widths and back.
 cat >"$work/family.sh" <<END
@@ -74,9 +85,11 @@ $victims/64/v_count -n 10
 ($victims/32/v_count -n 10)
 exec $victims/32/v_count -n 10
 END
-run_probity trace -q -o "$work/out" --follow -e 'uprobe:*v_count:f1 { @[model] = count(); } uprobe:libc:exit { @exit = count(); }' -- bash "$work/family.sh" >/dev/null
 printf '%s\n' '@[32]: 40' '@[64]: 20' '@exit: 3' | sort >"$work/expected"
-grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "--follow"
+for i in $(seq 8); do # a program may be executed while the controller waits for something else
+    run_probity trace -q -o "$work/out" --follow -e 'uprobe:*v_count:f1 { @[model] = count(); } uprobe:libc:exit { @exit = count(); }' -- bash "$work/family.sh" >/dev/null
+    grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "--follow, time $i"
+done
 
 # Names are compared, too.
 v=$victims/64/v_count
@@ -94,7 +107,10 @@ is_probed() { # PID: it has the session's memory, and the controller waits again
     grep -q probity_session "/proc/$1/maps" && grep -qE '^(7|271) ' "/proc/$counter_pid/syscall" 2>/dev/null
 }
 
-# Without a process or a command: those that map the file, now or later; names of addresses when they have ended.
+# Without a process or a command: those that map the file, now or later; names of addresses when they have ended. The file is one that no other
+# test executes.
+cp "$v" "$work/v_count"
+v=$work/v_count
 start_victim "$v" -w -n 1000
 wait_ready
 first=$victim_pid first_in=$victim_in
@@ -108,10 +124,20 @@ wait_until 30 is_probed "$victim_pid" || fail "a new process is not found"
 second=$victim_pid
 release
 end_victim
+# One that was there before it executed the program: for a moment, and for longer than is waited for that.
+late=()
+for seconds in 0.5 2; do
+    start_victim bash -c "sleep $seconds; exec '$v' -w -n 1000"
+    wait_ready
+    wait_until 30 is_probed "$victim_pid" || fail "a process that executes the program after $seconds s is not found"
+    late+=("$victim_pid")
+    release
+    end_victim
+done
 victim_pid=$first victim_in=$first_in
 release
 end_victim
 kill -INT "$counter_pid"
 wait "$counter_pid" || fail "probity ended with $?: $(cat "$work/err")"
-printf '%s\n' '@[f1]: 2000' '@[f1]: 2000' "@p[$first]: 2000" "@p[$second]: 2000" | sort >"$work/expected"
+printf '%s\n' '@[f1]: 2000' '@[f1]: 2000' '@[f1]: 2000' '@[f1]: 2000' "@p[$first]: 2000" "@p[$second]: 2000" "@p[${late[0]}]: 2000" "@p[${late[1]}]: 2000" | sort >"$work/expected"
 grep . "$work/out" | sort | diff "$work/expected" - >&9 || fail "processes found by their file"

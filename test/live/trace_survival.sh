@@ -5,10 +5,6 @@
 # timeout: 200
 . "$(dirname "$0")/lib.sh"
 
-descriptors() { # PID
-    ls -l "/proc/$1/fd" | awk 'NF > 9 { print $9, $11 }'
-}
-
 # Starts `probity trace ARG...` and waits until its probes are in place. Sets tracer_pid.
 start_trace() { # ARG...
     : >"$work/err"
@@ -96,6 +92,20 @@ interrupted() { # WIDTH VICTIM
     run_probity trace -q --lossless -o "$work/lines" -e "uprobe:$v:* { printf(\"%s %d\n\", func, arg0); @n = count(); }" -- "$v" >"$work/traced" 2>"$work/err" ||
         fail "$1-bit $2 ends with $?"
     cmp "$work/native" "$work/traced" || fail "$1-bit $2: another output"
+    local printed counted
+    printed=$(grep -vc '^@n\|^$' "$work/lines") counted=$(sed -n 's/^@n: //p' "$work/lines")
+    [ $((printed + $(lost))) -ge "$counted" ] || fail "$1-bit $2: $printed printed and $(lost) lost of $counted"
+    # What a handler jumps out of holds nobody up for long.
+    [ $(($(lost) * 2)) -le "$printed" ] || fail "$1-bit $2: $(lost) lost, $printed printed"
+}
+
+# What was left of the pool of frames is found again.
+frames() { # WIDTH
+    local v=$victims/$1/v_sigjmp
+    run_probity trace -q -o "$work/lines" -e "uprobe:$v:jump_leaf { @s[func, str(reg(\"sp\"), 500)] = 1; delete(@s[func, str(reg(\"sp\"), 500)]); @n = count(); }" \
+        -- "$v" -n 3000 >"$work/traced" 2>"$work/err" || fail "$1-bit frames: probity ends with $?"
+    ! grep 'did not run' "$work/err" >&9 || fail "$1-bit: frames are lost"
+    grep -q '^@n: ' "$work/lines" || fail "$1-bit frames: nothing ran: $(cat "$work/err")"
 }
 
 for width in 64 32; do
@@ -108,4 +118,5 @@ for width in 64 32; do
     left_alone $width INT
     interrupted $width v_signals
     interrupted $width v_sigjmp
+    frames $width
 done

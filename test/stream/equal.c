@@ -9,10 +9,12 @@
 #include "stream/ring.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <x86intrin.h>
 
 enum { STACK_BYTES = 64 << 10, CODE_BYTES = 1 << 20, RUNS = 3, VISIBLE_FLAGS = 0xcd5, ALWAYS_FLAGS = 0x202 };
@@ -107,12 +109,72 @@ static void interpret(void)
     }
 }
 
+/* ---- step by step ---- */
+
+enum { STEP_FLAG = 0x100, STEPS_MOST = 3000 };
+#ifdef __x86_64__
+enum { PC = REG_RIP, SP = REG_RSP };
+#else
+enum { PC = REG_EIP, SP = REG_ESP };
+#endif
+static const struct jit_body *stepped; /* NULL: it runs */
+static uint32_t steps;
+static bool is_depth_wrong;
+
+/* The return address of the body lies where its table says, before each of its instructions. */
+static void on_step(int number, siginfo_t *info, void *context)
+{
+    greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
+    uintptr_t at = (uintptr_t)reg[PC] - (uintptr_t)code;
+    int32_t depth = -1;
+    (void)number, (void)info;
+    for (size_t i = 0; i < stepped->depth.n && stepped->depth.at[i].from <= at; i++)
+        depth = stepped->depth.at[i].bytes;
+    if (at < stepped->code.n && depth >= 0)
+        is_depth_wrong |= *(const uintptr_t *)((uintptr_t)reg[SP] + (uintptr_t)depth) != (uintptr_t)equal_return;
+    if ((uintptr_t)reg[PC] == (uintptr_t)equal_return || ++steps == STEPS_MOST)
+        reg[REG_EFL] &= ~STEP_FLAG;
+}
+
+static void be_ready_to_step(void)
+{
+    static char handler_stack[64 << 10];
+    sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaction(SIGTRAP, &action, NULL);
+}
+
 static void run_body(void)
 {
     world = &world_jitted;
     world_live = true;
     equal_call((uintptr_t)code);
     check_machine();
+}
+
+static struct wire_ring *ring_of(const struct world *which)
+{
+    return (struct wire_ring *)((char *)which->session + which->session->rings_offset);
+}
+
+/* Records from `from` on have times that are in order, after `start`; then they are made equal. */
+static void check_times(const struct world *which, uint32_t from, uint64_t start)
+{
+    struct wire_ring *ring = ring_of(which);
+    uint64_t last = start, now = __rdtsc();
+    uint32_t bytes;
+    for (uint32_t at = from; at != ring->head; at += bytes) {
+        struct wire_record *record = (struct wire_record *)((char *)(ring + 1) + (at & (which->session->ring_bytes - 1)));
+        bytes = record->state >> 2;
+        if ((record->state & 3) == WIRE_RECORD_PADDING)
+            continue;
+        if ((record->state & 3) != WIRE_RECORD_COMMITTED)
+            fail("a record is not committed");
+        if (record->time < last || record->time > now)
+            fail("a record has the wrong time");
+        last = record->time;
+        record->time = 0;
+    }
 }
 
 static void compare_worlds(void)
@@ -122,6 +184,8 @@ static void compare_worlds(void)
     if (world_interpreted.random != world_jitted.random || world_interpreted.time != world_jitted.time ||
         world_interpreted.signals != world_jitted.signals || world_interpreted.signal_sum != world_jitted.signal_sum)
         fail("the port was used otherwise");
+    if (!world_has_equal_quotas())
+        fail("quotas differ");
     if (world_interpreted.errors != world_jitted.errors)
         fail("an error that the other did not have");
     if (world_jitted.frames)
@@ -158,8 +222,12 @@ static void one(bool verbose)
         word &= any() % 4 ? UINT64_MAX : ~(0xffull << (any() & 56));
         memcpy(world_target + i, &word, 8);
     }
-    if (!world_reset(stream, 1u << below(3)))
+    if (!world_reset(stream, 1u << below(3), chance(60)))
         fail("the session is too large");
+    wire_state(world_interpreted.session)->off = wire_state(world_jitted.session)->off = chance(3);
+    uint32_t head = (uint32_t)any() & ~7u, used = chance(70) ? 0 : world_jitted.session->ring_bytes - below(12) * 8;
+    ring_of(&world_interpreted)->head = ring_of(&world_jitted)->head = head;
+    ring_of(&world_interpreted)->tail = ring_of(&world_jitted)->tail = head - used;
     world_process->pid = chance(50) ? 1234 : 0;
     world_process->quiet = chance(5);
     world_describe(&process);
@@ -181,14 +249,26 @@ static void one(bool verbose)
     uint32_t spent = error_seen[WIRE_ERROR_FUEL];
     for (int run = 0; run < RUNS && spent == error_seen[WIRE_ERROR_FUEL]; run++) { /* to run until the fuel is spent takes long */
         make_machine();
+        stepped = seed % 64 == 0 && run == 0 ? &body : NULL;
+        equal_in.flags |= stepped ? STEP_FLAG : 0;
+        steps = 0;
+        uint32_t from = ring_of(&world_interpreted)->head;
+        uint64_t start = __rdtsc();
         interpret();
         run_body();
+        if (world_is_late())
+            break;
+        if (world_ticks) {
+            check_times(&world_interpreted, from, start);
+            check_times(&world_jitted, from, start);
+        }
         compare_worlds();
+        if (is_depth_wrong)
+            fail("the return address is not where the table of depths says");
         hits++;
         /* Make room. */
         for (int i = 0; i < 2; i++) {
-            struct wire_session *session = i ? world_jitted.session : world_interpreted.session;
-            struct wire_ring *ring = (struct wire_ring *)((char *)session + session->rings_offset);
+            struct wire_ring *ring = ring_of(i ? &world_jitted : &world_interpreted);
             if (ring->head - ring->tail > 4096)
                 ring->tail = ring->head;
         }
@@ -216,7 +296,7 @@ static void check_clock(void)
     program.insn[1] = (struct wire_insn){.op = WIRE_MSET, .h = 0};
     program.count = 2;
     stream = world_stream(&program);
-    world_reset(stream, 1);
+    world_reset(stream, 1, false);
     session->tsc_base = __rdtsc() - (any() >> 10 >> below(54));
     session->tsc_mult = (uint32_t)any() | 1;
     session->tsc_shift = below(33);
@@ -274,6 +354,7 @@ int main(int argc, char **argv)
         perror("mprotect");
     for (int i = 0; i < STACK_BYTES / 2; i++)
         stack[i] = (uint8_t)(i * 37 ^ i >> 8);
+    be_ready_to_step();
     world_init();
     for (uint64_t i = 0; i < count; i++, seed++) {
         equal_random = seed * 0xd1342543de82ef95;

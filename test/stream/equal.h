@@ -59,6 +59,7 @@ struct world {
     uint32_t random, time, frames, signals;
     uint64_t signal_sum;
     uint32_t errors;
+    int32_t quota[PLACES]; /* as the interpreter leaves them */
 };
 
 extern struct world world_interpreted, world_jitted;
@@ -67,12 +68,17 @@ extern uint8_t *world_target;
 extern struct wire_process *world_process;
 extern uint32_t world_cpu;
 extern _Thread_local uint32_t world_tid;
-extern bool world_live; /* vector registers are the machine's, not equal_in's */
+extern bool world_ticks; /* records have the time of the TSC, so that bodies write them in place */
+extern bool world_live;  /* vector registers are the machine's, not equal_in's */
 
 void world_init(void);
 void *world_pages(size_t bytes, int protection);
-/* Empty maps and rings. False: they need more than SESSION_BYTES. */
-bool world_reset(const struct wire_stream *stream, uint32_t shards);
+/* Empty maps and rings. False: they need more than SESSION_BYTES. With `ticks` nsecs is constant for as long as the TSC's lower half takes
+ * to come round: see world_is_late(). */
+bool world_reset(const struct wire_stream *stream, uint32_t shards, bool ticks);
+bool world_is_late(void);
+/* Whether bodies have left the places' quotas as the interpreter has. */
+bool world_has_equal_quotas(void);
 void world_describe(struct jit_process *process);
 
 /* ---- running a body ---- */
@@ -88,5 +94,7 @@ extern struct machine equal_in, equal_out;
 extern uint64_t equal_place;
 /* Calls the body as a trampoline does, with equal_in in the machine; equal_out is what it leaves. */
 void equal_call(uintptr_t body);
+/* Where a body returns to. */
+extern const char equal_return[];
 
 #endif

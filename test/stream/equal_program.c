@@ -272,7 +272,7 @@ static void frame_op(void)
     struct wire_insn *insn;
     uint32_t frame_bytes = making.program->frame_bytes, size = 1u << below(4), at, bytes, other;
     uint8_t a = any_a();
-    switch (below(9)) {
+    switch (below(10)) {
     case 0:
     case 1:
         at = known_room(size, 1);
@@ -335,9 +335,21 @@ static void frame_op(void)
         insn->j = room(bytes, 1);
         set_known(insn->j, bytes);
         return;
+    case 8:
+        bytes = any_bytes() / 8;
+        if (!bytes)
+            return;
+        insn = add(WIRE_USTACK);
+        insn->h = (uint16_t)(bytes > 1 ? below(2) : 0);
+        insn->i = (int32_t)(bytes - insn->h);
+        insn->j = room(8 * bytes, 8);
+        insn->k = (uint8_t)below(4);
+        insn->d = any_d();
+        return;
     default:
         insn = add(WIRE_COMM);
         insn->j = room(16, 1);
+        insn->i = chance(50);
         set_known(insn->j, 16);
     }
 }
@@ -346,15 +358,36 @@ static void string_op(void)
 {
     struct wire_insn *insn;
     uint32_t bytes = any_bytes(), small = bytes < 4 ? bytes : 1 + below(4), at = known_room(bytes, 1), other;
-    switch (below(3)) {
+    switch (below(4)) {
     case 0:
         insn = add(WIRE_SLEN);
         insn->i = (int32_t)bytes;
         break;
     case 1:
         other = known_room(bytes, 1);
-        insn = add(WIRE_SCMP);
+        insn = add(chance(50) ? WIRE_SCMP : WIRE_BCMP);
         insn->i = (int32_t)other;
+        insn->h = (uint16_t)bytes;
+        break;
+    case 2: /* a pattern of a few characters, which sometimes matches */
+        if (making.program->frame_bytes < 8)
+            return;
+        other = room(8, 1);
+        for (uint32_t i = 0; i < 8; i++) {
+            static const char characters[] = "**??[]!-ac\0";
+            insn = add(WIRE_MOVI);
+            insn->d = any_d();
+            insn->i = characters[below(sizeof characters)];
+            uint8_t value = insn->d;
+            insn = add(WIRE_FST);
+            insn->a = value;
+            insn->k = 1;
+            insn->j = other + i;
+        }
+        set_known(other, 8);
+        insn = add(WIRE_SGLOB);
+        insn->i = (int32_t)other;
+        insn->b = 8;
         insn->h = (uint16_t)bytes;
         break;
     default:
@@ -400,6 +433,11 @@ static bool is_keyed(const struct wire_map_type *type)
     return type->key_bytes;
 }
 
+static bool is_histogram(const struct wire_map_type *type)
+{
+    return type->kind == WIRE_MAP_HIST || type->kind == WIRE_MAP_LHIST;
+}
+
 static bool is_any(const struct wire_map_type *type)
 {
     (void)type;
@@ -409,17 +447,18 @@ static bool is_any(const struct wire_map_type *type)
 static void map_op(void)
 {
     static const uint8_t ops[] = {WIRE_MGET, WIRE_MSET, WIRE_MADD, WIRE_MGETV, WIRE_MSETV, WIRE_MDEL, WIRE_MHAS,
-                                  WIRE_MLEN, WIRE_MAGG, WIRE_MAGG, WIRE_MAGG,  WIRE_MRED,  WIRE_MNEXT};
+                                  WIRE_MLEN, WIRE_MAGG, WIRE_MAGG, WIRE_MAGGN, WIRE_MRED,  WIRE_MNEXT};
     uint32_t frame_bytes = making.program->frame_bytes, op = ops[below(sizeof ops)], key = 0, other = 0;
     if ((op == WIRE_MGETV || op == WIRE_MSETV || op == WIRE_MNEXT) && frame_bytes < 64)
         return;
     uint32_t map = any_map(op <= WIRE_MADD                      ? is_int
                            : op <= WIRE_MSETV                   ? is_value
                            : op == WIRE_MAGG || op == WIRE_MRED ? is_aggregate
+                           : op == WIRE_MAGGN                   ? is_histogram
                            : op == WIRE_MNEXT                   ? is_keyed
                                                                 : is_any);
     const struct wire_map_type *type = &world_maps[map];
-    uint8_t a = any_a();
+    uint8_t a = any_a(), b = any_a();
     if (op == WIRE_MSETV)
         other = known_room(type->value_bytes, 8);
     if (op == WIRE_MNEXT) {
@@ -455,6 +494,8 @@ static void map_op(void)
     insn->i = (int32_t)other;
     if (stream_op_has(op, 'A'))
         insn->a = a;
+    if (stream_op_has(op, 'B'))
+        insn->b = b;
     if (op == WIRE_MRED)
         insn->k = (uint8_t)below(WIRE_REDUCES);
     if (op == WIRE_MGETV || op == WIRE_MNEXT)
@@ -554,9 +595,9 @@ static void end_loop(void)
     making.loops--;
     if (making.jumps == OPEN_MAX || program->count == loop->head || !has_all_of(&making.now, &loop->known))
         return;
-    if (below(3000) == 0) { /* never ends by itself */
+    if (making.jumps && below(3000) == 0) { /* never ends by itself; what follows is reached by a jump */
         add(WIRE_LOOP)->j = loop->head;
-        add(WIRE_END);
+        close_jump(below(making.jumps), false);
         return;
     }
     struct wire_insn *insn = add(WIRE_ADDI);

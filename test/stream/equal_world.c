@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <x86intrin.h>
 
-enum { RING_BYTES = 8192, CAPACITY = 3, PAGE = 4096 };
+enum { RING_BYTES = 8192, CAPACITY = 3, PAGE = 4096, STACK_NODES = 48, STACK_BUCKETS = 16 };
+#define NSECS 0x123456789abcdefu
 
 struct wire_map_type world_maps[MAPS_MAX];
 uint32_t world_map_count;
@@ -20,7 +22,7 @@ uint8_t *world_target;
 struct wire_process *world_process;
 uint32_t world_cpu;
 _Thread_local uint32_t world_tid = 4711;
-bool world_live;
+bool world_live, world_ticks;
 static uint64_t place_pcs[PLACES];
 static struct wire_place places[PLACES];
 
@@ -103,7 +105,8 @@ const struct wire_stream *world_stream(const struct program *program)
 static bool lay_out(struct wire_session *session, const struct wire_stream *stream, uint32_t shards)
 {
     char *memory = (char *)session;
-    uint64_t need = sizeof *session + sizeof(struct wire_state) + sizeof(struct wire_ring) + RING_BYTES + 128 + stream->data_bytes;
+    uint64_t need = sizeof *session + sizeof(struct wire_state) + sizeof(struct wire_ring) + RING_BYTES + 192 + stream->data_bytes +
+                    STACK_NODES * sizeof(struct wire_stack_node) + STACK_BUCKETS * sizeof(uint32_t);
     for (uint32_t i = 0; i < stream->map_count; i++) {
         const struct wire_map_type *type = &stream_maps(stream)[i];
         uint64_t node = sizeof(struct wire_node) + type->key_bytes + shards * (type->value_bytes + 64ull);
@@ -146,16 +149,44 @@ static bool lay_out(struct wire_session *session, const struct wire_stream *stre
         map->nodes_offset = at;
         at += map->type.capacity * map->node_bytes;
     }
-    session->bytes = at;
+    session->stack_nodes = STACK_NODES;
+    session->stack_bucket_mask = STACK_BUCKETS - 1;
+    session->stack_buckets_offset = at = (at + 63) & ~63u;
+    session->stacks_offset = at += STACK_BUCKETS * (uint32_t)sizeof(uint32_t);
+    session->bytes = at + STACK_NODES * sizeof(struct wire_stack_node);
     return true;
 }
 
-bool world_reset(const struct wire_stream *stream, uint32_t shards)
+bool world_reset(const struct wire_stream *stream, uint32_t shards, bool ticks)
 {
     struct wire_session *a = world_interpreted.session, *b = world_jitted.session;
     world_interpreted = (struct world){.session = a};
     world_jitted = (struct world){.session = b};
-    return lay_out(a, stream, shards) && lay_out(b, stream, shards);
+    for (uint32_t i = 0; i < PLACES; i++)
+        places[i].quota = world_interpreted.quota[i] = (int32_t[]){1, 0, -1, 2, INT32_MAX, INT32_MIN, 1000, 3}[i];
+    world_ticks = ticks;
+    if (!lay_out(a, stream, shards) || !lay_out(b, stream, shards))
+        return false;
+    if (ticks) {
+        a->tsc_mult = b->tsc_mult = 1;
+        a->tsc_shift = b->tsc_shift = 32;
+        a->tsc_base = b->tsc_base = __rdtsc();
+        a->ns_base = b->ns_base = NSECS;
+    }
+    return true;
+}
+
+bool world_has_equal_quotas(void)
+{
+    for (uint32_t i = 0; i < PLACES; i++)
+        if (places[i].quota != world_interpreted.quota[i])
+            return false;
+    return true;
+}
+
+bool world_is_late(void)
+{
+    return world_ticks && (__rdtsc() - world_jitted.session->tsc_base) >> 32;
 }
 
 void *world_pages(size_t bytes, int protection)
@@ -220,7 +251,7 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     case WIRE_CTX_CPU:
         return world_cpu;
     case WIRE_CTX_NSECS:
-        return 0x123456789abcdef;
+        return NSECS;
     case WIRE_CTX_RAND:
         return world->random = world->random * 1664525u + 1013904223u;
     case WIRE_CTX_PC:
@@ -231,15 +262,17 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
         return places[fire->place].func;
     case WIRE_CTX_PROBE:
         return places[fire->place].probe;
+    case WIRE_CTX_QUOTA:
+        return (uint64_t)(int64_t)__atomic_fetch_sub(&world->quota[fire->place], 1, __ATOMIC_RELAXED);
     }
     return 0xbad;
 }
 
-void port_comm(struct wire_fire *fire, char to[16])
+void port_comm(struct wire_fire *fire, bool of_process, char to[16])
 {
     (void)fire;
     for (int i = 0; i < 16; i++)
-        ((volatile char *)to)[i] = i < 9 ? (char)('a' + i) : 0;
+        ((volatile char *)to)[i] = i < 9 ? (char)((of_process ? 'A' : 'a') + i) : 0;
 }
 
 void port_signal(struct wire_fire *fire, int number)
@@ -252,13 +285,23 @@ void port_signal(struct wire_fire *fire, int number)
 uint64_t port_time(const struct wire_fire *fire)
 {
     (void)fire;
-    return ++world->time;
+    return world_ticks ? __rdtsc() : ++world->time;
 }
 
 bool port_wait(const struct wire_fire *fire, uint32_t seen)
 {
     (void)fire, (void)seen;
     return false;
+}
+
+/* The registers, as if they were frames. */
+uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root)
+{
+    uint32_t sp = MODEL == WIRE_LP64 ? WIRE_REG64_SP : WIRE_REG32_SP, count = 0;
+    for (uint32_t i = 0; i < MACHINE_REGS && count < room; i++)
+        pcs[count++] = (uintptr_t)(i == sp ? fire->sp : fire->machine[i]);
+    *root = fire->place;
+    return count;
 }
 
 /* JIT code reads these itself. */

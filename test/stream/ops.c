@@ -1,8 +1,9 @@
 /* The interpreter's operations on numbers against what the C compiler makes of the same: in 32-bit code they are written out, and JIT code
- * calls them there. Usage: ops [--count N] */
+ * calls them there; those on bytes against the C library's. Usage: ops [--count N] */
 #include "stream/eval.h"
 #include "test/stream/equal.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,32 @@ static void check_sizes(uint64_t a)
     }
 }
 
+/* Strings of a few characters, so that patterns match now and then. */
+static void check_bytes(void)
+{
+    enum { ROOM = 12 };
+    static const char in_text[] = "ab-", in_pattern[] = "ab-*?[]!";
+    uint64_t frame[2 * ROOM / 8] = {0};
+    char *text = (char *)frame, *pattern = text + ROOM;
+    for (uint32_t i = below(ROOM - 1); i-- > 0;)
+        text[i] = in_text[below(sizeof in_text - 1)];
+    for (uint32_t i = below(ROOM - 1); i-- > 0;)
+        pattern[i] = in_pattern[below(sizeof in_pattern - 1)];
+    struct wire_fire fire = {.session_va = (uintptr_t)world_interpreted.session, .frame_va = (uintptr_t)frame, .model = MODEL};
+    struct wire_insn match = {.op = WIRE_SGLOB, .h = ROOM, .b = ROOM, .i = ROOM}, differ = {.op = WIRE_BCMP, .h = ROOM, .i = ROOM};
+    eval_op(&fire, &match);
+    if (fire.reg[0] != (fnmatch(pattern, text, FNM_NOESCAPE) == 0)) {
+        printf("FAIL \"%s\" and the pattern \"%s\": %d\n", text, pattern, (int)fire.reg[0]);
+        exit(1);
+    }
+    eval_op(&fire, &differ);
+    int wanted = memcmp(text, pattern, ROOM), got = (int)fire.reg[0];
+    if ((got < 0) != (wanted < 0) || (got > 0) != (wanted > 0)) {
+        printf("FAIL \"%s\" and \"%s\": %d\n", text, pattern, got);
+        exit(1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const uint64_t edges[] = {0,
@@ -140,6 +167,7 @@ int main(int argc, char **argv)
     for (unsigned long i = 0; i < count; i++) {
         check(any() >> below(64), any() >> below(64), (int32_t)any() >> below(32));
         check(any(), any() | 1ull << 63, (int32_t)any());
+        check_bytes();
         if (i % 16 == 0)
             check_sizes(any());
     }

@@ -2,6 +2,7 @@
  * of them make and delete. Every value is what its writer wrote, no key is there twice, and no node is lost. timeout: 120 */
 #include "drain/maps.h"
 #include "stream/map.h"
+#include "test/check.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,19 +13,9 @@
 enum { WRITERS = 4, ROUNDS = 300000, NODES = 256, CAPACITY = 64, SHARED_KEYS = 5 };
 
 static struct drain_session session;
-static int failures;
 static uint64_t outside[WRITERS]; /* counts up whenever the writer is in no call */
 static uint64_t refused, done[WRITERS];
 static uint32_t running;
-
-#define CHECK(condition, ...)                                                                                                              \
-    do {                                                                                                                                   \
-        if (!(condition) && __atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED) < 10) {                                                     \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                                         \
-            printf(__VA_ARGS__);                                                                                                           \
-            puts("");                                                                                                                      \
-        }                                                                                                                                  \
-    } while (0)
 
 static void step_outside(int writer)
 {

@@ -230,7 +230,7 @@ static void print_name(uint32_t what, uint32_t n)
 static void print_two(const struct script_type *type, uint64_t first, uint64_t second)
 {
     uint64_t word[2] = {first, second};
-    print.names = (struct print_names){NULL, name_symbol, name_number, name_format};
+    print.names = (struct print_names){.symbol = name_symbol, .name = name_number, .time_format = name_format};
     print_value(&print, type, word, sizeof word);
 }
 

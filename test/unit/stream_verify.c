@@ -241,6 +241,13 @@ static void check_frame(void)
     CODE("store that wraps", "not in the frame", SET(0), {.op = WIRE_FST, .k = 8, .j = UINT32_MAX - 3});
     CODE("load outside the frame", "not in the frame", {.op = WIRE_FLD, .k = 1, .j = 128});
     CODE("name outside the frame", "not in the frame", {.op = WIRE_COMM, .j = 120});
+    CODE("stack outside the frame", "not in the frame", {.op = WIRE_USTACK, .i = 17});
+    CODE("stack outside with what it skips", "not in the frame", {.op = WIRE_USTACK, .i = 16, .h = 1});
+    CODE("stack not aligned", "not in the frame", {.op = WIRE_USTACK, .i = 1, .j = 4});
+    CODE("stack of nothing", "no such stack", {.op = WIRE_USTACK});
+    CODE("stack of too many", "no such stack", {.op = WIRE_USTACK, .i = WIRE_STACK_MAX + 1});
+    CODE("stack without two", "no such stack", {.op = WIRE_USTACK, .i = 1, .h = 2});
+    CODE("what a stack leaves behind", "before it is written", {.op = WIRE_USTACK, .i = 1}, {.op = WIRE_FLD, .k = 8});
     CODE("string outside the frame", "not in the frame", SET(0), {.op = WIRE_STRT, .i = 129});
     CODE("string of less than 0", "not in the frame", SET(0), {.op = WIRE_STRT, .i = -1});
     CODE("string of nothing", "no room", SET(0), {.op = WIRE_STRT, .i = 0});

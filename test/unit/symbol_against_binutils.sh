@@ -22,7 +22,7 @@ result() { # CHECK FILE COUNT: fails when $work/diff has lines
 # Symbols of the tables that are used: the file's own, and without a .symtab those of its debug file.
 symbols() { # FILE
     readelf -sW "$1" 2>/dev/null
-    if ! readelf -SW "$1" 2>/dev/null | grep -q ' \.symtab '; then
+    if ! readelf -SW "$1" 2>/dev/null | grep ' \.symtab ' >"$work/symtab"; then
         local id
         id=$(readelf -nW "$1" 2>/dev/null | sed -n 's/.*Build ID: //p')
         local debug=/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug

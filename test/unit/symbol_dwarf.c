@@ -1,33 +1,23 @@
 /* symbol_dwarf_*() on this very program: its own types, functions, lines and variables, as the compiler and the running program know them;
- * error codes. With an option and a FILE it prints instead, for symbol_dwarf_tools.sh:
+ * error codes. With an option and a FILE it prints instead, for symbol_dwarf_tools.sh and others:
  *
  *   --layout FILE COUNT      types t0 to tCOUNT-1 in the form of test/layout/generate.c
  *   --line FILE SOURCE LINE  addresses and lines
  *   --addresses FILE         lines of the addresses on standard input
+ *   --inlines FILE           functions and lines of the addresses on standard input, in the form of addr2line
  *   --cfa FILE               the CFA at the addresses on standard input, in the form of readelf
  *   --gdb FILE ADDRESS       commands for gdb that compare the variables in scope with where they should be
  *   --func FILE NAME         parameters and result */
 #include "base/memory.h"
 #include "symbol/dwarf.h"
 #include "symbol/dwarf_internal.h"
+#include "test/check.h"
 
 #include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int failures;
-
-#define CHECK(condition, ...)                                                                                                              \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            failures++;                                                                                                                    \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                                         \
-            printf(__VA_ARGS__);                                                                                                           \
-            puts("");                                                                                                                      \
-        }                                                                                                                                  \
-    } while (0)
 
 static int fail_with(struct err *error)
 {
@@ -95,6 +85,24 @@ static int print_addresses(struct symbol_dwarf *dwarf)
         else
             printf("%s:%u\n", strrchr(line.path, '/') ? strrchr(line.path, '/') + 1 : line.path, line.line);
         err_free(error);
+    }
+    return 0;
+}
+
+/* As `addr2line -a -i -f -C`, which has ?? for what is not known. */
+static int print_inlines(struct symbol_dwarf *dwarf)
+{
+    uint64_t va;
+    while (scanf("%" SCNx64, &va) == 1) {
+        struct symbol_inline inlines[SYMBOL_INLINES_MAX];
+        size_t count = symbol_dwarf_inlines(dwarf, va, inlines);
+        printf("0x%0*" PRIx64 "\n", dwarf->width / 4, va);
+        for (size_t i = 0; i < count; i++) {
+            printf("%s\n%s:", inlines[i].name ? inlines[i].name : "??", inlines[i].path ? inlines[i].path : "??");
+            printf(inlines[i].line ? "%u\n" : "?\n", inlines[i].line);
+        }
+        if (!count)
+            printf("??\n??:0\n");
     }
     return 0;
 }
@@ -214,6 +222,8 @@ static int print(int argc, char **argv)
         code = print_lines(dwarf, argv[3], (unsigned)atoi(argv[4]));
     else if (strcmp(argv[1], "--addresses") == 0)
         code = print_addresses(dwarf);
+    else if (strcmp(argv[1], "--inlines") == 0)
+        code = print_inlines(dwarf);
     else if (strcmp(argv[1], "--cfa") == 0)
         code = print_cfa(dwarf);
     else if (strcmp(argv[1], "--gdb") == 0 && argc == 4)

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 # Abbreviations: 1 unit, 2 typedef, 3 function, 4 parameter, 5 struct, 6 member, 7 block, 8 array, 9 subrange, 10 pointer, 11 base type,
-# 12 variable with a location, 13 const, 14 function with a specification, 15 sibling that leads back.
+# 12 variable with a location, 13 const, 14 function with a specification, 15 sibling that leads back, 16 inlined function with a sibling.
 cat >"$work/head.s" <<'ASM'
     .text
     .globl main
@@ -41,6 +41,7 @@ main_end:
     abbrev 13, 0x26, 0, 0x49, 0x13
     abbrev 14, 0x2e, 1, 0x47, 0x13, 0x11, 0x01, 0x12, 0x07
     abbrev 15, 0x0b, 1, 0x01, 0x13
+    abbrev 16, 0x1d, 1, 0x01, 0x13, 0x31, 0x13, 0x11, 0x01, 0x12, 0x07, 0x59, 0x0f
     .byte 0
     .macro unit
     .long 9f - 8f
@@ -70,10 +71,10 @@ check() { # NAME PATTERN OPTION ARGUMENT: the body of the unit is on standard in
         return
     fi
     local argument=$4
-    [ "$argument" != main ] || [ "$3" != --gdb ] || argument=$(nm "$work/case" | awk '$3 == "main" { print $1 }')
+    [ "$argument" != main ] || [ "$3" = --func ] || argument=$(nm "$work/case" | awk '$3 == "main" { print $1 }')
     (
         [ -n "$(readelf -dW "$dump" | grep libasan || true)" ] || ulimit -v 409600
-        timeout -k 1 10 "$dump" "$3" "$work/case" "$argument"
+        timeout -k 1 10 "$dump" "$3" "$work/case" "$argument" <<<"$argument"
     ) >"$work/out" 2>&1 || code=$?
     if [ $code -le 1 ] && grep -q "$2" "$work/out"; then
         echo "ok $1: $(grep -m 1 "$2" "$work/out" | cut -c 1-100)"
@@ -221,6 +222,56 @@ $func
     .long 1b - .Linfo
     .byte 0
     .byte 0
+    .byte 0
+ASM
+# Siblings that are children: each level doubles what there is to see.
+check "inlined functions that are seen 2^60 times" "^main" --inlines main <<ASM
+$func
+    .rept 60
+    .uleb128 16
+    .long (. + 25) - .Linfo
+    .long 1f - .Linfo
+    .quad main, main_end - main
+    .uleb128 1
+    .endr
+    .rept 60
+    .byte 0
+    .endr
+    .byte 0
+1:  .uleb128 3
+    .string "origin"
+    .quad 0, 0
+    .byte 0
+    .byte 0
+ASM
+check "functions inlined 100000 deep" "^main" --inlines main <<ASM
+$func
+    .rept 100000
+    .uleb128 16
+    .long 0
+    .long 1f - .Linfo
+    .quad main, main_end - main
+    .uleb128 1
+    .endr
+    .rept 100000
+    .byte 0
+    .endr
+    .byte 0
+1:  .uleb128 3
+    .string "origin"
+    .quad 0, 0
+    .byte 0
+    .byte 0
+ASM
+check "a function that is inlined into itself" "^main" --inlines main <<ASM
+$func
+1:  .uleb128 16
+    .long 2f - .Linfo
+    .long 1b - .Linfo
+    .quad main, main_end - main
+    .uleb128 70000
+    .byte 0
+2:  .byte 0
     .byte 0
 ASM
 check "an expression of 60000 operations" "x: its location is too long" --gdb main <<ASM

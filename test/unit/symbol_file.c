@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "symbol/internal.h"
 #include "symbol/symbol.h"
+#include "test/check.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,18 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int failures;
-
-#define CHECK(condition, ...)                                                                                                              \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            failures++;                                                                                                                    \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                                         \
-            printf(__VA_ARGS__);                                                                                                           \
-            puts("");                                                                                                                      \
-        }                                                                                                                                  \
-    } while (0)
 
 /* ---- printing tables ---- */
 

@@ -1,25 +1,13 @@
 /* Trace point specifications: what is parsed, what is refused, what matches. */
 #include "base/memory.h"
 #include "symbol/spec.h"
+#include "test/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int failures, checks;
-
-#define CHECK(condition, ...)                                                                                                              \
-    do {                                                                                                                                   \
-        checks++;                                                                                                                          \
-        if (!(condition)) {                                                                                                                \
-            failures++;                                                                                                                    \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                                         \
-            printf(__VA_ARGS__);                                                                                                           \
-            puts("");                                                                                                                      \
-        }                                                                                                                                  \
-    } while (0)
 
 /* ---- parsing ---- */
 
@@ -285,6 +273,6 @@ int main(void)
     check_modules();
     check_functions();
     check_files();
-    printf("%d checks, %d failures\n", checks, failures);
+    printf("%lu checks, %d failures\n", checks, failures);
     return failures != 0;
 }

@@ -2,23 +2,12 @@
  * files say. With a FILE it prints the probes in the form of `readelf -n`, for symbol_usdt_notes.sh. */
 #include "symbol/symbol.h"
 #include "symbol/usdt.h"
+#include "test/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int failures;
-
-#define CHECK(condition, ...)                                                                                                              \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            failures++;                                                                                                                    \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                                         \
-            printf(__VA_ARGS__);                                                                                                           \
-            puts("");                                                                                                                      \
-        }                                                                                                                                  \
-    } while (0)
 
 /* ---- argument strings ---- */
 

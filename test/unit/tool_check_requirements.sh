@@ -19,4 +19,4 @@ expect() { # SED-EXPRESSION MESSAGE
 }
 expect '/^| S2.2 /d' 'S2.2 is missing'
 expect 's,test/live/storm.sh,test/live/no_such_test.sh,' 'test/live/no_such_test.sh does not exist'
-expect '/^| S4.6 /s/planned/soon/' 'S4.6 names no test and is not planned'
+expect '/^| S1.9 /s/planned/soon/' 'S1.9 names no test and is not planned'

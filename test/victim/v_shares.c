@@ -1,8 +1,8 @@
 /* Threads that use the processor in two functions: 7 parts of 10 in mostly(), 3 in rarely().
- *   v_shares [-t THREADS] [-m MILLISECONDS] [-w] [-f] [-s]
+ *   v_shares [-t THREADS] [-m MILLISECONDS] [-d FRAMES] [-w] [-f] [-s]
  * Each thread, named share0, share1, ..., uses so many milliseconds of processor time. A thread more, named sleeper, sleeps meanwhile. -f:
- * the threads belong to a forked child. -w: it waits for stdin before. -s: nothing else is done. Prints the milliseconds of each function
- * (of this process), and of all. */
+ * the threads belong to a forked child. -d: the work is done so many frames of 1 KB below the functions. -w: it waits for stdin before. -s:
+ * nothing else is done. Prints the milliseconds of each function (of this process), and of all. */
 #include "victim.h"
 
 #include <pthread.h>
@@ -15,6 +15,7 @@ enum { MAX_THREADS = 64, PART = 100000 };
 
 static uint64_t limit_ns, mostly_ns, rarely_ns;
 static uint32_t seen;
+static long frames;
 
 static uint64_t used_ns(void)
 {
@@ -23,8 +24,21 @@ static uint64_t used_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+TRACED uint32_t below(uint32_t value, int parts, long depth)
+{
+    volatile uint32_t room[256];
+    room[0] = 1;
+    if (depth > 1)
+        return below(value, parts, depth - 1) + room[0];
+    for (int i = 0; i < parts * PART; i++)
+        value = mix(value, (uint32_t)i);
+    return value + room[0];
+}
+
 TRACED uint32_t mostly(uint32_t value, int parts)
 {
+    if (frames)
+        return below(value, parts, frames) + 1;
     for (int i = 0; i < parts * PART; i++)
         value = mix(value, (uint32_t)i);
     return value;
@@ -32,6 +46,8 @@ TRACED uint32_t mostly(uint32_t value, int parts)
 
 TRACED uint32_t rarely(uint32_t value, int parts)
 {
+    if (frames)
+        return below(value, parts, frames) + 2;
     for (int i = 0; i < parts * PART; i++)
         value = mix(value, (uint32_t)i);
     return value;
@@ -82,6 +98,7 @@ static void run(long threads)
 int main(int argc, char **argv)
 {
     long threads = victim_option(argc, argv, "-t", 3);
+    frames = victim_option(argc, argv, "-d", 0);
     limit_ns = (uint64_t)victim_option(argc, argv, "-m", 500) * 1000000;
     if (threads < 1 || threads > MAX_THREADS)
         return 2;

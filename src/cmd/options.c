@@ -1,0 +1,50 @@
+/* Values of options that several commands have. */
+#include "cmd/cmd.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct err *cmd_parse_pid(const char *text, pid_t *out)
+{
+    char *end;
+    long pid = strtol(text, &end, 10);
+    if (*end || end == text || pid <= 0 || pid > 0x7fffffff)
+        return err_new(ERR_USAGE, "--pid: %s: not a process id", text);
+    if (pid == getpid())
+        return err_new(ERR_USAGE, "--pid: %s: that is probity itself", text);
+    *out = (pid_t)pid;
+    return NULL;
+}
+
+struct err *cmd_parse_seconds(const char *text, const char *option, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return *end || end == text || !(*out > 0) || *out > 1e9 ? err_new(ERR_USAGE, "%s: %s: not a number of seconds", option, text) : NULL;
+}
+
+struct err *cmd_parse_number(const char *text, const char *option, double least, double most, double *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    if (errno || end == text || *end || !(*out >= least && *out <= most))
+        return err_new(ERR_USAGE, "%s: %s: must be a number from %g to %g", option, text, least, most);
+    return NULL;
+}
+
+struct err *cmd_parse_percent(const char *text, const char *option, double *out)
+{
+    char *copy = memory_text(text);
+    size_t length = strlen(copy);
+    if (length && copy[length - 1] == '%')
+        copy[length - 1] = 0;
+    struct err *error = cmd_parse_number(copy, option, 0.01, 100, out);
+    free(copy);
+    *out /= 100;
+    return error;
+}

@@ -1,0 +1,36 @@
+/* Files of other programs' formats. What is written of a trace is what its profile has chosen: events or samples. */
+#ifndef REPORT_EXPORT_H
+#define REPORT_EXPORT_H
+
+#include "report/profile.h"
+
+/* What a thread spent in no call that is known. */
+#define EXPORT_OUTSIDE "[outside of calls]"
+
+/* flamegraph.pl: "a;b;c VALUE", of the trees. */
+struct err *export_folded(struct profile *profile, const struct report_options *options, FILE *out);
+/* profile.proto, compressed. Samples with their places and inlined functions, events by function. */
+struct err *export_pprof(struct profile *profile, const struct report_options *options, FILE *out);
+/* callgrind_annotate, KCachegrind. */
+struct err *export_callgrind(struct profile *profile, const struct report_options *options, FILE *out);
+/* Streamed: the profile is not read into trees. */
+struct err *export_speedscope(struct profile *profile, const struct report_options *options, FILE *out);
+struct err *export_chrome(struct profile *profile, const struct report_options *options, FILE *out);
+
+/* ---- what these share: open calls of a stream of records (export_calls.c) ---- */
+
+/* Records of calls as other programs want them: every opening has its closing, in order. */
+struct export_calls {
+    VEC(uint32_t) open; /* functions, outermost first */
+    uint32_t *open_of;  /* how often each function is among them */
+    void (*enter)(void *context, uint32_t function, uint64_t time_ns);
+    void (*leave)(void *context, uint32_t function, uint64_t time_ns);
+    void *context;
+};
+void export_calls_init(struct export_calls *calls, const struct trace *trace); /* with the functions set */
+/* Rule 1 of tree/tree.h. */
+void export_call(struct export_calls *calls, const struct trace_record *record);
+/* Closes what is open, and deinits. */
+void export_calls_end(struct export_calls *calls, uint64_t time_ns);
+
+#endif

@@ -1,0 +1,263 @@
+/* Threads that switch too often for events to be on them: see sample.h.
+ *
+ * Closing an event also takes it from all threads that have inherited it. So when one of them is laid to rest the others get events of
+ * their own; what the old ones wrote up to then still counts (former_root). */
+#include "base/clock.h"
+#include "sample/internal.h"
+#include "target/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    CHECK_NS = 100000000,
+    STOPS_CHECK_NS = 20000000, /* where nothing else tells of new threads */
+    TOO_OFTEN_HZ = 2000,
+    MUCH_TOO_OFTEN = 2 * TOO_OFTEN_HZ / (1000000000 / CHECK_NS), /* before it is time to check */
+    SWITCH_NS = 11000,                                           /* what a timer makes a switch dearer */
+    WINDOW_SHARE = 50,                                           /* of the time, 1 part goes to windows at most, of all threads together */
+    WINDOW_NS = 5000000,                                         /* at least */
+    WINDOW_SAMPLES = 32,                                         /* about that many are expected in a window */
+    GLANCE_NS = 9000000,                                         /* at least, between two stops of a thread */
+    WINDOWS = 8,                                                 /* at a time */
+    CALM_CHECKS = 10,
+};
+
+/* ---- windows ---- */
+
+static void open_window(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
+{
+    long processors = sysconf(_SC_NPROCESSORS_CONF);
+    size_t first = set->event.n;
+    for (int cpu = 0; cpu < processors; cpu++) /* without them its time is given out when it ends */
+        err_free(sample_set_open_event(set, SAMPLE_BRIEF_TIMER, (pid_t)thread->pid, (pid_t)thread->tid, cpu));
+    thread->in_window = true;
+    thread->window_ns = now_ns;
+    thread->part_ns = thread->run_ns / WINDOW_SAMPLES;
+    set->windows++;
+    sample_set_enable(set, first);
+}
+
+static void close_window(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns, uint64_t switches_hz)
+{
+    sample_set_close_events(set, thread->tid);
+    uint64_t cost_ns = (now_ns - thread->window_ns) / 1000 * switches_hz * SWITCH_NS / 1000000;
+    thread->in_window = false;
+    thread->window_ns = now_ns + cost_ns * WINDOW_SHARE * set->resting;
+    set->windows--;
+}
+
+/* ---- resting and waking ---- */
+
+void sample_set_lay_to_rest(struct sample_set *set, struct sample_thread *thread)
+{
+    uint64_t now_ns = clock_now_ns();
+    struct target_usage usage = {0};
+    target_thread_usage((pid_t)thread->pid, (pid_t)thread->tid, &usage);
+    thread->rests = true;
+    set->resting++;
+    thread->used_run_ns = usage.run_ns;
+    thread->used_delay_ns = usage.delay_ns;
+    thread->used_times = usage.times;
+    thread->checked_ns = thread->window_ns = thread->looked_ns = now_ns;
+    thread->program = target_program_mark((pid_t)thread->pid);
+    thread->calm = 0;
+    sample_set_tell(set, SAMPLE_UNTOLD, thread);
+}
+
+static void wake(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
+{
+    size_t first = set->event.n;
+    bool found;
+    if (thread->in_window)
+        close_window(set, thread, now_ns, 0);
+    err_free(sample_set_open_events(set, (pid_t)thread->pid, (pid_t)thread->tid, &found));
+    thread->rests = false;
+    set->resting--;
+    thread->state = SAMPLE_UNSEEN;
+    thread->stands = thread->outs = thread->switches = 0;
+    thread->looked_at = false;
+    sample_set_tell(set, SAMPLE_TOLD, thread);
+    sample_set_enable(set, first);
+    sample_set_tell_state(set, thread);
+}
+
+/* By what it did since switches were last counted, which is long ago where nobody had time to look. */
+static bool is_restless(const struct sample_thread *thread, uint64_t elapsed_ns)
+{
+    uint64_t most = elapsed_ns < CHECK_NS ? MUCH_TOO_OFTEN : TOO_OFTEN_HZ * (elapsed_ns / 1000000) / 1000;
+    return !thread->rests && thread->switches > most;
+}
+
+/* Every thread that has the root's events gets its own, or none. */
+static void split(struct sample_set *set, uint32_t root, uint64_t elapsed_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    sample_set_close_events(set, root);
+    for (size_t i = 0; i < set->thread.n; i++) {
+        struct sample_thread *thread = &set->thread.at[i];
+        if (thread->root != root || thread->rests)
+            continue;
+        thread->former_root = root;
+        thread->root = thread->tid;
+        thread->moved_ns = now_ns;
+        size_t first = set->event.n;
+        bool found;
+        if (is_restless(thread, elapsed_ns)) {
+            sample_set_lay_to_rest(set, thread);
+            continue;
+        }
+        err_free(sample_set_open_events(set, (pid_t)thread->pid, (pid_t)thread->tid, &found));
+        sample_set_enable(set, first);
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void find_restless(struct sample_set *set, uint64_t elapsed_ns)
+{
+    VEC(uint32_t) roots = {0};
+    for (size_t i = 0; i < set->thread.n; i++)
+        if (is_restless(&set->thread.at[i], elapsed_ns))
+            VEC_PUSH(&roots, set->thread.at[i].root);
+    if (roots.n)
+        qsort(roots.at, roots.n, sizeof *roots.at, by_number);
+    for (size_t i = 0; i < roots.n; i++)
+        if (!i || roots.at[i] != roots.at[i - 1])
+            split(set, roots.at[i], elapsed_ns);
+    VEC_FREE(&roots);
+}
+
+/* ---- looking ---- */
+
+/* It ran so long since the last look. */
+static void tell_run(struct sample_set *set, struct sample_thread *thread, uint64_t run_ns, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns - thread->looked_ns;
+    run_ns = run_ns < passed_ns ? run_ns : passed_ns;
+    thread->looked_ns = now_ns;
+    if (!run_ns || !set->options.want_switches)
+        return;
+    sample_set_tell_switch(set, SAMPLE_IN, thread, now_ns - run_ns);
+    sample_set_tell_switch(set, SAMPLE_OUT, thread, now_ns);
+}
+
+/* Whether it is still there. */
+static bool look(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
+{
+    struct target_usage usage;
+    if (!target_thread_usage((pid_t)thread->pid, (pid_t)thread->tid, &usage))
+        return false;
+    sample_thread_used(thread, usage.run_ns - thread->used_run_ns, usage.delay_ns - thread->used_delay_ns, now_ns);
+    tell_run(set, thread, usage.run_ns - thread->used_run_ns, now_ns);
+    thread->used_run_ns = usage.run_ns;
+    thread->used_delay_ns = usage.delay_ns;
+    thread->state = SAMPLE_UNSEEN;
+    if (set->options.clock == SAMPLE_WALL)
+        sample_thread_look(thread, &set->options, true, now_ns, &set->fresh);
+    thread->stands = 0;
+    uint64_t elapsed_ms = (now_ns - thread->checked_ns) / 1000000;
+    if (elapsed_ms < CHECK_NS / 1000000)
+        return true;
+    uint64_t switches_hz = (usage.times - thread->used_times) * 1000 / elapsed_ms;
+    thread->used_times = usage.times;
+    thread->checked_ns = now_ns;
+    thread->calm = switches_hz < TOO_OFTEN_HZ / 2 ? thread->calm + 1 : 0;
+    thread->switches = (uint32_t)switches_hz;
+    return true;
+}
+
+/* It has ended since the last look; for how long it ran until then, and when that was, nobody knows any more. */
+static void bury(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
+{
+    uint64_t run_ns = (now_ns - thread->looked_ns) / 2;
+    sample_thread_used(thread, run_ns, 0, now_ns);
+    tell_run(set, thread, run_ns, now_ns);
+    if (thread->in_window)
+        close_window(set, thread, now_ns, 0);
+    sample_set_tell(set, SAMPLE_END, thread); /* that removes it */
+    thread->has_ended = true;
+}
+
+static void take_turn(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
+{
+    if (set->by_stops && thread->run_ns && thread->state != SAMPLE_WAITS && now_ns >= thread->window_ns + GLANCE_NS)
+        sample_set_glance(set, thread, now_ns);
+    else if (set->by_stops)
+        return;
+    else if (thread->calm >= CALM_CHECKS)
+        wake(set, thread, now_ns);
+    else if (thread->in_window && now_ns - thread->window_ns >= WINDOW_NS)
+        close_window(set, thread, now_ns, thread->switches);
+    else if (!thread->in_window && now_ns >= thread->window_ns && set->windows < WINDOWS)
+        open_window(set, thread, now_ns);
+}
+
+/* What no event tells. */
+static void look_around(struct sample_set *set, struct sample_thread *thread, target_pids *processes)
+{
+    pid_t pid = (pid_t)thread->pid, tid = (pid_t)thread->tid;
+    char name[TARGET_NAME];
+    target_thread_name(pid, tid, name);
+    uint64_t program = target_program_mark(pid);
+    if (program && program != thread->program) {
+        thread->program = program;
+        memcpy(thread->name, name, sizeof thread->name);
+        sample_set_tell(set, SAMPLE_EXEC, thread);
+        if (set->by_stops)
+            sample_set_reopen_target(set, pid);
+    } else if (name[0] && strcmp(name, thread->name)) {
+        memcpy(thread->name, name, sizeof thread->name);
+        sample_set_tell(set, SAMPLE_NAME, thread);
+    }
+    VEC_PUSH(processes, pid);
+    if (set->options.follow_exec)
+        target_children(pid, tid, processes);
+}
+
+static void look_at_resting(struct sample_set *set, uint64_t now_ns, bool is_check)
+{
+    target_pids processes = {0};
+    for (size_t i = 0; i < set->thread.n; i++) {
+        struct sample_thread *thread = &set->thread.at[i];
+        if (!thread->rests || thread->has_ended)
+            continue;
+        if (!look(set, thread, now_ns)) {
+            bury(set, thread, now_ns);
+            continue;
+        }
+        take_turn(set, thread, now_ns);
+        if (is_check)
+            look_around(set, thread, &processes);
+    }
+    for (size_t i = 0; i < processes.n; i++)
+        err_free(sample_set_cover(set, processes.at[i]));
+    VEC_FREE(&processes);
+}
+
+void sample_set_end_resting(struct sample_set *set)
+{
+    look_at_resting(set, clock_now_ns(), false);
+}
+
+void sample_set_calm(struct sample_set *set)
+{
+    uint64_t now_ns = clock_now_ns(), elapsed_ns = now_ns - set->calmed_ns;
+    bool is_check = elapsed_ns >= (set->by_stops ? STOPS_CHECK_NS : CHECK_NS);
+    look_at_resting(set, now_ns, is_check);
+    set->looked_ns = now_ns;
+    if (set->calmed_ns && !set->by_stops)
+        find_restless(set, elapsed_ns);
+    if (!is_check)
+        return;
+    set->calmed_ns = now_ns;
+    for (size_t i = 0; i < set->thread.n; i++)
+        if (!set->thread.at[i].rests)
+            set->thread.at[i].switches = 0;
+    sample_set_forget_closed(set);
+}

@@ -1,0 +1,125 @@
+/* Memory, mappings and files of a process that is not opened: it is neither stopped nor held, and needs no descriptor. */
+#include "target/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static struct err *ended(pid_t pid)
+{
+    return err_new(ERR_NO_PROCESS, "process %d: has ended", pid);
+}
+
+size_t target_peek(pid_t pid, uint64_t va, void *bytes, size_t size)
+{
+    enum { PAGE = 4096 };
+    size_t done = 0;
+    /* The kernel copies a piece of the list whole or not at all: pages are asked for one by one where all of it failed. */
+    for (size_t step = size; done < size;) {
+        struct iovec here = {(char *)bytes + done, step}, there = {(void *)(uintptr_t)(va + done), step};
+        ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
+        if (got > 0) {
+            done += (size_t)got;
+            step = size - done;
+        } else if (step > PAGE - (va + done) % PAGE) {
+            step = (size_t)(PAGE - (va + done) % PAGE);
+        } else {
+            break;
+        }
+    }
+    return done;
+}
+
+struct err *target_peek_maps(pid_t pid, struct target_maps *out)
+{
+    memset(out, 0, sizeof *out);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/maps", pid, target_live_task(pid));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return ended(pid);
+    size_t used = 0, room = 0;
+    ssize_t got;
+    do {
+        if (room - used < 4096 + 1)
+            out->text = memory_resize(out->text, room += 65536, 1);
+        got = read(fd, out->text + used, room - used - 1);
+        used += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    close(fd);
+    out->text[used] = 0;
+    if (used == 0)
+        return target_maps_deinit(out), ended(pid);
+    for (char *line = out->text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        unsigned long long start, stop, offset, inode;
+        unsigned major, minor;
+        char prot[5];
+        int name = 0;
+        if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &stop, prot, &offset, &major, &minor, &inode, &name) < 7)
+            continue;
+        VEC_PUSH(&out->map, (struct target_map){.start_va = start,
+                                                .end_va = stop,
+                                                .file_offset = offset,
+                                                .inode = inode,
+                                                .readable = prot[0] == 'r',
+                                                .writable = prot[1] == 'w',
+                                                .executable = prot[2] == 'x',
+                                                .shared = prot[3] == 's',
+                                                .path = line + name});
+    }
+    return NULL;
+}
+
+void target_maps_deinit(struct target_maps *maps)
+{
+    VEC_FREE(&maps->map);
+    free(maps->text);
+    maps->text = NULL;
+}
+
+static bool is_same_file(int fd, const struct target_map *map)
+{
+    struct stat status;
+    /* On file systems with several devices (overlay, btrfs) stat and maps name different devices for one file: the inode decides. */
+    return fstat(fd, &status) == 0 && status.st_ino == map->inode;
+}
+
+struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
+{
+    pid_t task = target_live_task(pid);
+    unsigned long long start = map->start_va, end = map->end_va;
+    /* As the process sees it; the mapping's own link, for the privileged, and the program's, which both reach what was deleted or replaced;
+     * as we see it, for a process that has ended. */
+    char *paths[] = {memory_format("/proc/%d/task/%d/root%s", pid, task, map->path),
+                     memory_format("/proc/%d/map_files/%llx-%llx", pid, start, end), memory_format("/proc/%d/task/%d/exe", pid, task),
+                     memory_text(map->path)};
+    *fd = -1;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (*fd < 0 && map->path[0] == '/') {
+            *fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+            if (*fd >= 0 && !is_same_file(*fd, map)) {
+                close(*fd);
+                *fd = -1;
+            }
+        }
+        free(paths[i]);
+    }
+    if (*fd >= 0)
+        return NULL;
+    return err_new(ERR_FILE, "process %d: %s: the mapped file was deleted or replaced, its code can not be known", pid, map->path);
+}
+
+bool target_program_path(pid_t pid, char *out, size_t room)
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/%d/exe", pid);
+    ssize_t length = readlink(link, out, room - 1);
+    out[length > 0 ? length : 0] = 0;
+    return length > 0;
+}

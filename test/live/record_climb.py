@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Checks chains that a climb has left in a trace of v_climb, as `probity report --format folded --metric climb` prints them.
+record_climb.py KIND FOLDED"""
+import sys
+
+kind = sys.argv[1]
+stacks = {}
+for line in open(sys.argv[2]):
+    path, _, value = line.strip().rpartition(" ")
+    stacks[tuple(path.split(";"))] = stacks.get(tuple(path.split(";")), 0) + int(value)
+total = sum(stacks.values())
+wrong = 0
+
+
+def share(*inner):
+    """Of all that was found, how much ends in this sequence of callers, outermost first."""
+    return sum(value for path, value in stacks.items() if path[-len(inner) :] == inner) / total
+
+
+def near(what, found, truth):
+    global wrong
+    if abs(found - truth) > 0.05:
+        print(f"wrong: {kind}: {what} is {found:.3f}, not {truth:.2f}")
+        wrong = 1
+
+
+if not total:
+    sys.exit(f"wrong: {kind}: nothing was found")
+if kind == "callers":
+    above = ["main", "level_1", "level_2", "level_3", "level_4", "level_5"]
+    for percent in (60, 30, 10):
+        near(f"caller_{percent}", share(*above, f"caller_{percent}", "leaf"), percent / 100)
+    near("what begins at _start", sum(value for path, value in stacks.items() if "_start" in path[:2]) / total, 1)
+elif kind == "threads":
+    for name in ("first", "second", "third"):
+        if share("thread_main", f"runs_{name}", name) < 0.03:
+            print(f"wrong: threads: {name} is not there")
+            wrong = 1
+    near("below thread_main", sum(value for path, value in stacks.items() if "thread_main" in path) / total, 1)
+elif kind == "wall":
+    if share("thread_main", "nanosleep", "clock_nanosleep") < 0.2:
+        print("wrong: wall: waiting is not there")
+        wrong = 1
+sys.exit(wrong)

@@ -1,0 +1,210 @@
+/* A slow, direct model of what trees must say, from the rules of tree.h and from nothing else: it keeps every interval between two records
+ * with the stack that was open then, every call and every sample with its whole path, and answers each question by looking at all of them.
+ */
+#ifndef TEST_TREE_MODEL_H
+#define TEST_TREE_MODEL_H
+
+#include "test/tree/source.h"
+
+enum { PATH_MAX_LEVELS = 160, MODEL_METRICS = 3 };
+
+struct path {
+    uint32_t n;
+    uint16_t function[PATH_MAX_LEVELS]; /* outermost first */
+    bool is_sampled[PATH_MAX_LEVELS];
+};
+
+/* Something of a value that happened on a path. */
+struct happening {
+    struct path path;
+    uint64_t value, wall;
+    unsigned metric;
+};
+typedef VEC(struct happening) happenings;
+
+struct model {
+    happenings times;   /* value: while running, wall: in any case */
+    happenings calls;   /* entered */
+    happenings counted; /* metrics of events but time */
+    happenings samples;
+    uint64_t returns_without_call, calls_without_return, unmatched_samples, lost_calls, lost_samples, lost_stacks, backward_times,
+        open_at_end;
+    /* State. */
+    struct path open;
+    uint64_t last;
+    bool has_started, is_running, is_unsure;
+};
+
+static inline void model_deinit(struct model *model)
+{
+    VEC_FREE(&model->times);
+    VEC_FREE(&model->calls);
+    VEC_FREE(&model->counted);
+    VEC_FREE(&model->samples);
+}
+
+static inline void model_time(struct model *model, uint64_t time)
+{
+    if (time < model->last) {
+        model->backward_times++;
+        return;
+    }
+    uint64_t passed = time - model->last;
+    model->last = time;
+    if (passed)
+        VEC_PUSH(&model->times, (struct happening){model->open, model->is_running ? passed : 0, passed, 0});
+}
+
+static inline void model_enter(struct model *model, uint32_t function)
+{
+    model->open.function[model->open.n] = (uint16_t)function;
+    model->open.is_sampled[model->open.n++] = false;
+    VEC_PUSH(&model->calls, (struct happening){model->open, 1, 0, 0});
+}
+
+static inline void model_return(struct model *model, uint32_t function)
+{
+    uint32_t at = model->open.n;
+    while (at > 0 && model->open.function[at - 1] != function)
+        at--;
+    if (!at) {
+        model->returns_without_call++;
+        return;
+    }
+    model->calls_without_return += model->open.n - at;
+    model->open.n = at - 1;
+}
+
+static inline void model_sample(struct model *model, const struct test_source *source, const struct trace_record *record)
+{
+    struct happening happening = {model->open, record->value, 0, record->metric};
+    if (record->number == TRACE_NONE) {
+        if (record->minor == TRACE_PLACE && record->metric)
+            VEC_PUSH(&model->counted, happening);
+        else
+            VEC_PUSH(&model->samples, happening);
+        return;
+    }
+    uint32_t frame[PATH_MAX_LEVELS], count = 0, matched_frames = 0, matched_calls = 0;
+    for (uint32_t stack = record->number; stack != TRACE_NONE; stack = source->stack.at[stack].parent)
+        count++;
+    uint32_t at = count;
+    for (uint32_t stack = record->number; stack != TRACE_NONE; stack = source->stack.at[stack].parent)
+        frame[--at] = source->frame.at[source->stack.at[stack].frame].function;
+    for (uint32_t call = 0; call < model->open.n; call++)
+        for (uint32_t f = matched_frames; f < count; f++)
+            if (frame[f] == model->open.function[call]) {
+                matched_frames = f + 1;
+                matched_calls = call + 1;
+                break;
+            }
+    if (!matched_calls && model->open.n)
+        model->unmatched_samples++;
+    happening.path.n = matched_calls;
+    for (uint32_t f = matched_frames; f < count; f++) {
+        happening.path.function[happening.path.n] = (uint16_t)frame[f];
+        happening.path.is_sampled[happening.path.n++] = true;
+    }
+    VEC_PUSH(&model->samples, happening);
+}
+
+static inline void model_loss(struct model *model, const struct trace_record *record, bool has_switches)
+{
+    if (record->number == TRACE_LOSS_CALLS)
+        model->lost_calls += record->value;
+    if (record->number == TRACE_LOSS_STACKS)
+        model->lost_stacks += record->value;
+    if (record->number == TRACE_LOSS_SAMPLES) {
+        model->lost_samples += record->value;
+        model->is_unsure = has_switches;
+    }
+}
+
+static inline void model_add(struct model *model, const struct test_source *source, const struct trace_record *record, bool has_switches)
+{
+    bool is_switch = record->major == TRACE_THREAD;
+    if (!model->has_started) {
+        model->has_started = true;
+        model->last = record->time_ns;
+        model->is_running = !has_switches || !is_switch || record->minor != TRACE_SWITCH_IN;
+    }
+    model_time(model, record->time_ns);
+    if (model->is_unsure && (record->major == TRACE_CALL || (record->major == TRACE_SAMPLE && record->minor == TRACE_TIMER))) {
+        model->is_unsure = false;
+        model->is_running = true;
+    }
+    if (record->major == TRACE_CALL) {
+        if (record->minor == TRACE_ENTER_TAIL && model->open.n)
+            model->open.n--;
+        if (record->minor == TRACE_RETURN)
+            model_return(model, record->number);
+        else
+            model_enter(model, record->number);
+    } else if (record->major == TRACE_SAMPLE) {
+        model_sample(model, source, record);
+    } else if (is_switch && has_switches) {
+        model->is_running = record->minor == TRACE_SWITCH_IN;
+        model->is_unsure = false;
+    } else if (record->major == TRACE_LOSS) {
+        model_loss(model, record, has_switches);
+    }
+}
+
+static inline void model_end(struct model *model, uint64_t end)
+{
+    if (model->has_started && end > model->last)
+        model_time(model, end);
+    model->open_at_end = model->open.n;
+}
+
+/* Adds what happened in `other`, as tree_merge() does. */
+static inline void model_merge(struct model *model, const struct model *other)
+{
+    happenings *to[] = {&model->times, &model->calls, &model->counted, &model->samples};
+    const happenings *from[] = {&other->times, &other->calls, &other->counted, &other->samples};
+    for (int i = 0; i < 4; i++)
+        for (size_t j = 0; j < from[i]->n; j++)
+            VEC_PUSH(to[i], from[i]->at[j]);
+}
+
+/* ---- questions ---- */
+
+static inline bool path_begins(const struct path *path, const struct path *with)
+{
+    return path->n >= with->n && !memcmp(path->function, with->function, with->n * sizeof *with->function) &&
+           !memcmp(path->is_sampled, with->is_sampled, with->n * sizeof *with->is_sampled);
+}
+
+static inline uint32_t path_count(const struct path *path, uint32_t levels, uint32_t function)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < levels; i++)
+        count += path->function[i] == function;
+    return count;
+}
+
+/* Over happenings of a metric that are exactly on the path, or below it too. */
+struct answer {
+    uint64_t count, value, wall, count_below, value_below, wall_below;
+};
+
+static inline struct answer ask(const happenings *all, const struct path *path, unsigned metric)
+{
+    struct answer answer = {0};
+    for (size_t i = 0; i < all->n; i++) {
+        const struct happening *one = &all->at[i];
+        if (one->metric != metric || !path_begins(&one->path, path))
+            continue;
+        answer.count_below++;
+        answer.value_below += one->value;
+        answer.wall_below += one->wall;
+        if (one->path.n == path->n) {
+            answer.count++;
+            answer.value += one->value;
+            answer.wall += one->wall;
+        }
+    }
+    return answer;
+}
+
+#endif
