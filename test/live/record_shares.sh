@@ -54,11 +54,14 @@ P
 
 # Every thread's time is accounted for: sleeping in nap(), working on a processor.
 by_wall() { # WIDTH
+    local stolen
+    stolen=$(stolen_ms)
     (echo; exec sleep 5) | run_probity record -q --clock wall -F 999 -o "$work/trace" -- "$victims/$1/v_waits" -m 400 >"$work/out" 2>"$work/err" || fail "$1: $(cat "$work/err")"
+    stolen=$(($(stolen_ms) - stolen))
     look threads >"$work/threads"
     while read -r _ name _ start end run; do
         read -r cpu off life < <(awk -F'\t' -v n="$name" '$3 == n { print $4 / 1e6, $5 / 1e6, $7 / 1e6 }' "$work/threads")
-        near "$1: $name: time on a processor" "$cpu" "$(awk "BEGIN { print $run / 1e6 }")" 15
+        near "$1: $name: time on a processor" "$cpu" "$(awk "BEGIN { print $run / 1e6 }")" $((15 + stolen))
         near "$1: $name: time on and off a processor" "$(awk "BEGIN { print $cpu + $off }")" "$life" "$(awk "BEGIN { print $life * 0.02 + 1 }")"
         near "$1: $name: its life" "$life" "$(awk "BEGIN { print ($end - $start) / 1e6 }")" 40
     done < <(grep '^thread' "$work/out")
