@@ -13,7 +13,7 @@ enum { TICK_LEAST_NS = 100000, TICK_MOST_NS = 2000000, IDLE_TICK_NS = 10000000, 
 #define FADE 0.966
 
 const struct climb_options climb_usual = {
-    .threshold = 0.02, .top = 5, .hooks = 16, .period_calls = 2000, .period_ns = 500000000, .sample_ns = 1000000000 / 249};
+    .threshold = 0.02, .top = 5, .hooks = 16, .period_calls = 2000, .period_ns = 500000000, .sample_ns = 1000000000 / 127};
 
 struct climb *climb_create(const struct climb_options *options, struct load_session *session, const struct climb_numbering *numbering)
 {

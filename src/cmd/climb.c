@@ -31,7 +31,7 @@ static const char usage_text[] =
     "twice;\n"
     "                          short calls are measured up to four times as often\n"
     "      --hooks MAX         functions hooked at a time: 16\n"
-    "  -F, --frequency HZ      samples a second of processor time: 249\n"
+    "  -F, --frequency HZ      samples a second of processor time: 127\n"
     "  -d, --duration SECONDS  stop after so long\n"
     "      --min SHARE         leave chains out that account for less of a hot spot's time: 1%\n"
     "      --metric WHAT       what to climb for: cpu (default), wall (waiting counts too), calls (callers by how often they call),\n"
