@@ -1,17 +1,20 @@
 /* Nodes of deleted keys are used again.
  *
  * Writers find nodes through chains to which other writers only add at the head, so they need no lock, but a node can not be given another
- * key while one of them may still look at it. In three steps:
+ * key while one of them may still look at it. In four steps:
  *
- *  1. retire   DEAD becomes RETIRED by compare-and-swap, which a writer that brings the key back to life may win. Nobody brings a retired
+ *  1. guard    once for each map: from now on writers change the states of nodes by compare-and-swap only, and each adds one to a count
+ *              before it looks and takes it back afterwards. That all of them know is certain when every thread was outside of the code
+ * that works on maps at some time since, which is the caller's to see.
+ *  2. retire   DEAD becomes RETIRED by compare-and-swap, which a writer that brings the key back to life may win. Nobody brings a retired
  *              node back. It is taken out of its chain, and keeps its own link: whoever stands on it goes on.
- *  2. wait     until every thread was outside of the code that works on maps at some time since. Then none has the node.
- *  3. free     the node joins the free list.
+ *  3. wait     until every thread was outside at some time since. Then none has the node.
+ *  4. free     the node joins the free list.
  *
- * The first time, a map's writers have to be seen outside by the caller. By then all of them also know that the map is guarded: each adds
- * one to a count before it looks and takes it back afterwards. There are two sides, so that new writers do not keep a count from ever being
- * 0: the unused one must be 0 (whoever read the side before the last change has left), then they change roles, and what is now unused must
- * become 0. That a writer pays for this only when keys are many and never come again is why it is not so from the start.
+ * Waiting goes by the counts. There are two sides, so that new writers do not keep a count from ever being 0: the unused one must be 0
+ * (whoever read the side before the last change has left), then they change roles, and what is now unused must become 0. Where a writer
+ * was killed in between, that never happens: then it is the caller who sees threads outside, every time. That a writer pays for all this
+ * only when keys are many and never come again is why maps are not guarded from the start.
  *
  * The memory is the processes' to write: nothing read from it leads outside of the map, and every walk is bounded. */
 #include "drain/maps.h"
@@ -46,7 +49,7 @@ static bool is_worth_it(const struct drain_session *session, uint32_t number)
         living += one == WIRE_NODE_LIVE || one == WIRE_NODE_RISING;
     }
     uint64_t left = living + dead < map->nodes ? map->nodes - living - dead : 0;
-    return dead && dead * (session->guarded[number] || session->guards_broken ? USUALLY : AT_FIRST) >= left;
+    return dead && dead * (session->guard[number] == DRAIN_MAP_GUARDED ? USUALLY : AT_FIRST) >= left;
 }
 
 /* `number` from 0. False: it is in no chain where it should be, and is left alone for good. */
@@ -71,7 +74,7 @@ static bool take_out(struct drain_session *session, const struct wire_map *map, 
     return false;
 }
 
-static void retire_map(struct drain_session *session, uint32_t number, drain_retired_list *out)
+static void retire_map(struct drain_session *session, uint32_t number)
 {
     const struct wire_map *map = &session->map[number];
     uint32_t used = __atomic_load_n(&state_of(session, map)->used, __ATOMIC_ACQUIRE);
@@ -82,25 +85,49 @@ static void retire_map(struct drain_session *session, uint32_t number, drain_ret
             !__atomic_compare_exchange_n(state, &dead, WIRE_NODE_RETIRED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         if (take_out(session, map, i))
-            VEC_PUSH(out, (struct drain_retired){number, i});
+            VEC_PUSH(&session->retired, (struct drain_retired){number, i});
     }
 }
 
-bool drain_maps_retire(struct drain_session *session, bool guarded)
+static void set_guarded(struct drain_session *session, uint32_t number)
 {
-    drain_retired_list *list = &session->retired[guarded];
-    if (list->n)
+    uint32_t *guarded = &state_of(session, &session->map[number])->guarded;
+    __atomic_store_n(guarded, session->guards_broken ? WIRE_MAP_UNCOUNTED : WIRE_MAP_COUNTED, __ATOMIC_SEQ_CST);
+}
+
+bool drain_maps_guard(struct drain_session *session)
+{
+    bool asked = false;
+    for (uint32_t i = 0; i < session->layout.map_count; i++)
+        asked |= session->guard[i] == DRAIN_MAP_ASKED;
+    if (asked)
         return true;
     for (uint32_t i = 0; i < session->layout.map_count; i++) {
-        if (session->guarded[i] != guarded || !is_worth_it(session, i))
+        if (session->guard[i] != DRAIN_MAP_OPEN || !is_worth_it(session, i))
             continue;
-        if (!guarded && !session->guards_broken)
-            __atomic_store_n(&state_of(session, &session->map[i])->guarded, 1, __ATOMIC_SEQ_CST);
-        retire_map(session, i, list);
+        set_guarded(session, i);
+        session->guard[i] = DRAIN_MAP_ASKED;
+        asked = true;
     }
-    if (guarded)
-        session->guard_flipped = false;
-    return list->n != 0;
+    return asked;
+}
+
+void drain_maps_guarded(struct drain_session *session)
+{
+    for (uint32_t i = 0; i < session->layout.map_count; i++)
+        if (session->guard[i] == DRAIN_MAP_ASKED)
+            session->guard[i] = DRAIN_MAP_GUARDED;
+}
+
+bool drain_maps_retire(struct drain_session *session)
+{
+    if (session->retired.n)
+        return true;
+    session->guard_flipped = false;
+    for (uint32_t i = 0; i < session->layout.map_count; i++)
+        if (session->guard[i] == DRAIN_MAP_GUARDED && is_worth_it(session, i))
+            retire_map(session, i);
+    return session->retired.n;
 }
 
 static bool is_side_empty(const struct drain_session *session, uint32_t side)
@@ -126,24 +153,17 @@ bool drain_maps_left(struct drain_session *session)
     return is_side_empty(session, !now);
 }
 
-void drain_maps_free(struct drain_session *session, bool guarded)
+void drain_maps_free(struct drain_session *session)
 {
-    drain_retired_list *list = &session->retired[guarded];
-    for (size_t i = 0; i < list->n; i++) {
-        stream_map_give(session->memory, &session->map[list->at[i].map], list->at[i].number + 1);
-        session->guarded[list->at[i].map] = !session->guards_broken;
-    }
-    list->n = 0;
+    for (size_t i = 0; i < session->retired.n; i++)
+        stream_map_give(session->memory, &session->map[session->retired.at[i].map], session->retired.at[i].number + 1);
+    session->retired.n = 0;
 }
 
-void drain_maps_unguard(struct drain_session *session)
+void drain_maps_uncount(struct drain_session *session)
 {
     session->guards_broken = true;
-    for (uint32_t i = 0; i < session->layout.map_count; i++) {
-        session->guarded[i] = false;
-        __atomic_store_n(&state_of(session, &session->map[i])->guarded, 0, __ATOMIC_RELAXED);
-    }
-    for (size_t i = 0; i < session->retired[1].n; i++)
-        VEC_PUSH(&session->retired[0], session->retired[1].at[i]);
-    session->retired[1].n = 0;
+    for (uint32_t i = 0; i < session->layout.map_count; i++)
+        if (session->guard[i] != DRAIN_MAP_OPEN)
+            set_guarded(session, i);
 }

@@ -24,15 +24,21 @@ void drain_map_zero(struct drain_session *session, uint32_t map);
 /* Insertions that found no room so far. */
 uint64_t drain_map_refused(const struct drain_session *session, uint32_t map);
 
-/* Garbage (collect.c): nodes of keys that were deleted, when they are many. Takes them out of their chains, of maps that are guarded by now
- * or of the others; not while earlier ones of that kind wait. False: there are none to free. */
-bool drain_maps_retire(struct drain_session *session, bool guarded);
-/* Whether every writer that may have found one of those that wait has left the code of guarded maps. To be called again until it has. */
+/* ---- garbage (collect.c): nodes of keys that were deleted, when they are many ---- */
+
+/* Asks the writers of such maps to be careful from now on; not while it is not certain that they know of earlier ones. False: there are
+ * none to be told. */
+bool drain_maps_guard(struct drain_session *session);
+/* Every thread that can write has been seen outside of the code that works on maps since drain_maps_guard() has asked: they know. */
+void drain_maps_guarded(struct drain_session *session);
+/* Takes nodes out of the chains of guarded maps; not while earlier ones wait. False: there are none to free. */
+bool drain_maps_retire(struct drain_session *session);
+/* Whether every writer that may have found one of those that wait has left, as the writers count themselves. To be called again until it
+ * has. */
 bool drain_maps_left(struct drain_session *session);
-/* Those that wait may be used again. Of maps that are not guarded: to be called when every thread that can write has been seen outside the
- * code that works on maps since drain_maps_retire(). */
-void drain_maps_free(struct drain_session *session, bool guarded);
-/* A writer that came in will never leave (it was killed): from now on no map is taken for guarded. */
-void drain_maps_unguard(struct drain_session *session);
+/* No writer has one of those that wait: they may be used again. */
+void drain_maps_free(struct drain_session *session);
+/* A writer that came in will never leave (it was killed): from now on nobody counts. */
+void drain_maps_uncount(struct drain_session *session);
 
 #endif

@@ -185,7 +185,7 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     session->map = memory_zero(layout->map_count, sizeof *session->map);
     session->stuck = memory_zero(layout->ring_count, sizeof *session->stuck);
     session->frame = memory_zero(layout->frame_count, sizeof *session->frame);
-    session->guarded = memory_zero(layout->map_count, sizeof *session->guarded);
+    session->guard = memory_zero(layout->map_count, sizeof *session->guard);
     for (uint32_t i = 0; i < layout->map_count; i++)
         lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, layout->map_count, map_states + i * 64, &end);
     if (takes_stacks(stream))
@@ -233,9 +233,8 @@ void drain_session_destroy(struct drain_session *session)
     free(session->map);
     free(session->stuck);
     free(session->frame);
-    free(session->guarded);
-    VEC_FREE(&session->retired[0]);
-    VEC_FREE(&session->retired[1]);
+    free(session->guard);
+    VEC_FREE(&session->retired);
     *session = (struct drain_session){.fd = -1};
 }
 

@@ -15,6 +15,9 @@ struct drain_retired {
 };
 typedef VEC(struct drain_retired) drain_retired_list;
 
+/* ASKED: writers that do not know yet may be about. */
+enum drain_guard { DRAIN_MAP_OPEN, DRAIN_MAP_ASKED, DRAIN_MAP_GUARDED };
+
 /* A ring that stands still. */
 struct drain_stuck {
     uint32_t tail, head; /* where, and up to where it is asked about */
@@ -34,10 +37,10 @@ struct drain_session {
     uint64_t frames_lost;       /* clauses that found none, up to then */
     bool has_strangers;         /* set by the caller: ids in records may be of another pid namespace */
     /* collect.c */
-    bool *guarded;                 /* by map: every writer counts itself in and out */
-    bool guards_broken;            /* one did not count itself out */
-    drain_retired_list retired[2]; /* of maps that are not guarded, and of those that are */
-    bool guard_flipped;            /* while nodes of guarded maps wait: the side has changed */
+    enum drain_guard *guard; /* by map */
+    bool guards_broken;      /* a writer did not count itself out */
+    drain_retired_list retired;
+    bool guard_flipped; /* while nodes wait: the side has changed */
 };
 
 /* A first reading of both clocks; the longer before drain_session_create(), the better the clock of the session. */

@@ -3,8 +3,9 @@
  * A body, in the order of its addresses: prologue, the clause's instructions, epilogue; then what is seldom run: calls out of the way
  * (cold), errors, the subroutine that calls the agent; then the stream's instructions that it is called with.
  *
- * On the stack, upwards from the stack pointer: struct wire_fire, or in a body that can call nothing just its virtual registers; the
- * clause's frame, when it is small; the saved flags; the saved registers; the return address; the place's number.
+ * On the stack, upwards from the stack pointer: struct wire_fire, or in a body that can call nothing just its virtual registers; nodes of
+ * maps that are used again; the clause's frame, when it is small; the saved flags; the saved registers; the return address; the place's
+ * number.
  *
  * The clause is emitted twice. The first time finds out which registers it uses and what it calls, the second time knows. */
 #ifndef JIT_INTERNAL_H
@@ -13,7 +14,7 @@
 #include "jit/emit.h"
 #include "jit/jit.h"
 
-enum { JIT_STACK_FRAME_MAX = 128, JIT_INLINE_BYTES = 64 };
+enum { JIT_STACK_FRAME_MAX = 128, JIT_INLINE_BYTES = 64, JIT_NODES_MAX = 4 };
 
 /* Where a jump leads that could not yet be filled in. */
 struct jit_fixup {
@@ -36,6 +37,13 @@ struct jit_reference {
     uint32_t number;
 };
 
+/* What an instruction does with the node of its key. */
+struct jit_node {
+    uint8_t slot;  /* where it is kept, from 1; 0: it is not. The slot is 0 when the node was not found */
+    bool is_found; /* an instruction before has put it there */
+    uint32_t last; /* of one that finds it: the last that uses it; 0: none */
+};
+
 struct jit_arch;
 
 struct jit {
@@ -49,6 +57,9 @@ struct jit {
     uint64_t va;
     /* found out before */
     uint8_t *is_target;
+    uint8_t *is_repeated;  /* by instruction: it puts into the frame what is there already */
+    struct jit_node *node; /* by instruction */
+    uint32_t node_slots;
     uint16_t *live; /* by instruction: virtual registers that are read behind it before they are written */
     uint32_t regs;  /* virtual registers in use */
     bool loops, speculates;
@@ -58,6 +69,7 @@ struct jit {
     /* how the stack lies */
     bool calls;           /* there is a whole struct wire_fire */
     uint32_t saved;       /* general registers that the prologue pushes */
+    int32_t node_offset;  /* of the first node's slot */
     int32_t frame_offset; /* of the clause's frame from the stack pointer; -1: it is in the pool */
     int32_t flags_offset; /* of the whole flags, when someone asks for them */
     int32_t saved_offset; /* of the register that was pushed last */
@@ -67,7 +79,8 @@ struct jit {
     int32_t slot_offset[WIRE_REGS];
     /* as it is emitted */
     struct emit emit;
-    uint32_t at;      /* the instruction in work */
+    uint32_t at; /* the instruction in work */
+    enum jit_holds holds;
     int cached;       /* the virtual register that the accumulator holds, or -1 */
     size_t *position; /* of each instruction */
     VEC(struct jit_fixup) fixup;
@@ -84,7 +97,9 @@ struct jit {
 
 /* ---- jit.c ---- */
 
-/* The result of the instruction in work must be put into its slot: it is read later than by the next one from the accumulator. */
+/* The result of the instruction in work is read by another one. */
+bool jit_uses_result(const struct jit *jit);
+/* It must be put into its slot: it is read later than by the next one from the accumulator. */
 bool jit_must_store(const struct jit *jit);
 const struct wire_map *jit_map(const struct jit *jit, uint32_t map);
 bool jit_has_rdpid(void);
@@ -101,12 +116,21 @@ void jit_lead_to_call(struct jit *jit, size_t where);
 void jit_lead_to_error(struct jit *jit, size_t where, uint32_t error, bool has_value);
 /* From here on the return address lies so far above the stack pointer. */
 void jit_note_depth(struct jit *jit, int32_t bytes);
-/* From here on it holds that. */
+/* From here on the body holds that, until this is called again. */
 void jit_note_holds(struct jit *jit, enum jit_holds holds);
 /* ... as it does between prologue and epilogue. */
 int32_t jit_depth(const struct jit *jit);
 /* The reference at `where` is to the instruction, which is put among the constants. */
 void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
+
+/* ---- reuse.c ---- */
+
+/* Fills in is_repeated, node and node_slots. */
+void jit_find_repeated(struct jit *jit);
+/* Whether a node that was found up to the instruction in work is used behind it. */
+bool jit_keeps_node(const struct jit *jit);
+/* Whether any clause of the stream, for either model, adds to the map's integers. */
+bool jit_is_added_to(const struct jit *jit, uint32_t map);
 
 /* ---- what an architecture gives ---- */
 
@@ -118,6 +142,8 @@ struct jit_arch {
     void (*prologue)(struct jit *jit);
     /* False: it has no code for it, and nothing has been emitted. */
     bool (*op)(struct jit *jit, const struct wire_insn *insn);
+    /* The operation finds the node of a key of 8 bytes in place. NULL: none does. */
+    bool (*finds_node)(const struct jit *jit, const struct wire_insn *insn);
     /* Calls eval_op(). `number`: of the clause's instruction, in error records. */
     void (*call_op)(struct jit *jit, const struct wire_insn *insn, uint32_t number);
     /* The comparison and the jump by it. */

@@ -24,8 +24,15 @@ static uint32_t writes_of(const struct wire_insn *insn)
     return stream_op_has(insn->op, 'D') ? bit(insn->d) : 0;
 }
 
-/* Targets of jumps, registers in use, and from the last instruction to the first what is read behind each. */
-static void analyse(struct jit *jit)
+static void find_targets(struct jit *jit)
+{
+    for (uint32_t i = 0; i < jit->count; i++)
+        if (stream_op_has(jit->insns[i].op, 'J') || stream_op_has(jit->insns[i].op, 'L'))
+            jit->is_target[jit->insns[i].j] = 1;
+}
+
+/* Registers in use, and from the last instruction to the first what is read behind each. */
+static void find_live(struct jit *jit)
 {
     uint16_t *before = memory_zero(jit->count + 1, sizeof *before);
     for (uint32_t i = jit->count; i-- > 0;) {
@@ -50,10 +57,8 @@ static void analyse(struct jit *jit)
             jit->speculates = true;
             break;
         }
-        if (stream_op_has(insn->op, 'J') || stream_op_has(insn->op, 'L'))
-            jit->is_target[insn->j] = 1;
         jit->live[i] = (uint16_t)after;
-        before[i] = (uint16_t)((after & ~writes_of(insn)) | reads_of(insn));
+        before[i] = (uint16_t)((after & ~writes_of(insn)) | (jit->is_repeated[i] ? 0 : reads_of(insn)));
         jit->regs |= reads_of(insn) | writes_of(insn);
     }
     free(before);
@@ -89,10 +94,15 @@ static bool is_fused(const struct jit *jit)
            !(jit->live[jit->at + 1] & bit(insn->d));
 }
 
+bool jit_uses_result(const struct jit *jit)
+{
+    return jit->live[jit->at] & bit(jit->insns[jit->at].d);
+}
+
 bool jit_must_store(const struct jit *jit)
 {
     const struct wire_insn *insn = &jit->insns[jit->at], *next = insn + 1;
-    if (!(jit->live[jit->at] & bit(insn->d)))
+    if (!jit_uses_result(jit))
         return false;
     if (jit->at + 1 == jit->count || jit->is_target[jit->at + 1] || !stream_op_has(next->op, 'A') || next->a != insn->d ||
         !jit->arch->takes_first(next->op) || (stream_op_has(next->op, 'B') && next->b == insn->d))
@@ -155,13 +165,13 @@ void jit_lead_to_error(struct jit *jit, size_t where, uint32_t error, bool has_v
 
 void jit_note_depth(struct jit *jit, int32_t bytes)
 {
-    VEC_PUSH(&jit->depth, (struct jit_depth){.from = (uint32_t)jit->emit.code.n, .bytes = bytes});
+    VEC_PUSH(&jit->depth, (struct jit_depth){.from = (uint32_t)jit->emit.code.n, .bytes = bytes, .holds = jit->holds});
 }
 
 void jit_note_holds(struct jit *jit, enum jit_holds holds)
 {
+    jit->holds = holds;
     jit_note_depth(jit, jit_depth(jit));
-    jit->depth.at[jit->depth.n - 1].holds = holds;
 }
 
 int32_t jit_depth(const struct jit *jit)
@@ -192,6 +202,8 @@ static void lay_out(struct jit *jit, bool known)
     }
     if (jit->calls)
         at = (int32_t)sizeof(struct wire_fire);
+    jit->node_offset = at;
+    at += 8 * (int32_t)jit->node_slots;
     jit->frame_offset = at;
     if (jit->frame_bytes > JIT_STACK_FRAME_MAX)
         jit->frame_offset = -1;
@@ -215,7 +227,7 @@ static void emit_insns(struct jit *jit)
         jit->position[jit->at] = jit->emit.code.n;
         if (jit->is_target[jit->at])
             jit->cached = -1;
-        if (is_pure(insn) && !(jit->live[jit->at] & bit(insn->d)))
+        if (jit->is_repeated[jit->at] || (is_pure(insn) && !jit_uses_result(jit) && !jit->node[jit->at].last))
             continue;
         if (is_fused(jit)) {
             jit->arch->compare_and_jump(jit, insn, insn + 1);
@@ -234,6 +246,7 @@ static void emit_body(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
     jit->cached = -1;
+    jit->holds = JIT_NOTHING;
     jit_note_depth(jit, 0);
     jit->arch->prologue(jit);
     jit_note_depth(jit, jit_depth(jit));
@@ -244,7 +257,8 @@ static void emit_body(struct jit *jit)
     for (size_t i = 0; i < jit->exits.n; i++)
         emit_patch(emit, jit->exits.at[i], emit->code.n);
     jit->arch->epilogue(jit);
-    jit_note_depth(jit, jit_depth(jit));
+    /* Where to it comes back, a node may be used that was found before. */
+    jit_note_holds(jit, jit->node_slots ? JIT_NODE : JIT_NOTHING);
     for (size_t i = 0; i < jit->cold.n; i++) {
         emit_patch(emit, jit->cold.at[i].from, emit->code.n);
         jit->arch->cold(jit, &jit->cold.at[i]);
@@ -267,6 +281,8 @@ static void reset(struct jit *jit)
 static void deinit(struct jit *jit)
 {
     free(jit->is_target);
+    free(jit->is_repeated);
+    free(jit->node);
     free(jit->live);
     free(jit->position);
     VEC_FREE(&jit->emit.code);
@@ -301,10 +317,14 @@ struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum 
     jit.insns = stream_code(stream, clause, model, &jit.count);
     jit.frame_bytes = stream_clauses(stream)[clause].frame_bytes[model];
     jit.is_target = memory_zero(jit.count, sizeof *jit.is_target);
+    jit.is_repeated = memory_zero(jit.count, sizeof *jit.is_repeated);
+    jit.node = memory_zero(jit.count, sizeof *jit.node);
     jit.live = memory_zero(jit.count, sizeof *jit.live);
     jit.position = memory_zero(jit.count, sizeof *jit.position);
     jit.emit.wide = model == WIRE_LP64;
-    analyse(&jit);
+    find_targets(&jit);
+    jit_find_repeated(&jit);
+    find_live(&jit);
     jit.hot_calls = jit.frame_bytes > JIT_STACK_FRAME_MAX;
     lay_out(&jit, false);
     emit_body(&jit);

@@ -14,7 +14,7 @@
  *  3. Arithmetic, jumps, context, frame access, small records, and count, sum, hist and integers in maps without a key (in 64-bit code
  *     also with one of 8 bytes) are done in place; the rest calls eval_op() in the agent with the instruction, which lies among the body's
  *     constants. So whatever is not done in place is the same code as the interpreter's. A thread in a body may hold what it found in a
- * map.
+ *     map, over several operations; jit_depth.holds says where.
  *  4. What is not verified is not compiled. */
 #ifndef JIT_JIT_H
 #define JIT_JIT_H

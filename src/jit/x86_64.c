@@ -544,6 +544,7 @@ const struct jit_arch jit_x86_64 = {
                 WIRE_REG64_R15},
     .prologue = prologue,
     .op = op,
+    .finds_node = jit64_finds_node,
     .call_op = call_op,
     .compare_and_jump = jit64_compare_and_jump,
     .epilogue = epilogue,

@@ -39,6 +39,7 @@ bool jit64_frame_op(struct jit *jit, const struct wire_insn *insn);
 /* ---- x86_64_map.c ---- */
 
 bool jit64_map_op(struct jit *jit, const struct wire_insn *insn);
+bool jit64_finds_node(const struct jit *jit, const struct wire_insn *insn);
 
 /* ---- x86_64_ring.c ---- */
 

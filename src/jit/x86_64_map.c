@@ -1,6 +1,11 @@
 /* Maps: 64-bit code. A map without a key has one node, whose address is known. The node of an 8-byte key is found in place when it is the
- * first in its chain and nobody has to count himself in (drain/collect.c); anything else is left to eval_op(), which does it all over.
- * rdx holds the node and is gone with the operation: between two of them nothing is kept that a map was found to have. */
+ * first in its chain and the map is not guarded (drain/collect.c); anything else is left to eval_op(), which does it all over. rdx holds
+ * the node and is gone with the operation, unless others behind it use the same one (reuse.c): then the stack has it.
+ *
+ * Setting and deleting. While a map is not guarded nobody takes a node out of it, so that LIVE and DEAD may become each other by plain
+ * stores, where a locked instruction costs as much as all the rest. Of sets and deletions of one key that happen at the same time any may
+ * then be the last, as they may with locks. What needs more has them: a deletion that has to say whether it was the one, and a set in a map
+ * to which is also added, since what is added to a node that rises must not be lost. */
 #include "jit/x86_64.h"
 
 #include "stream/map.h"
@@ -30,9 +35,24 @@ static void hash(struct jit *jit)
     emit_rr(emit, false, 0x31, DI, CX);
 }
 
+static int32_t node_slot(const struct jit *jit)
+{
+    return jit->node_offset + 8 * (jit->node[jit->at].slot - 1);
+}
+
+/* rdx = the node that an operation before has found; if it has not, this one is left to eval_op(), too. */
+static void load_found(struct jit *jit)
+{
+    struct emit *emit = &jit->emit;
+    jit64_use(jit, DX);
+    jit64_op_sp(jit, true, 0x8b, DX, node_slot(jit));
+    emit_rr(emit, true, 0x85, DX, DX);
+    jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO));
+}
+
 /* rdx = the node of the 8-byte key. Its address is that of the first node + number * node_bytes, and numbers in chains start with 1. An
  * empty chain leads to *absent. Uses rcx, rsi, rdi. */
-static void find_keyed(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map, size_t *absent)
+static void look_up(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map, size_t *absent)
 {
     struct emit *emit = &jit->emit;
     uint64_t session_va = jit->process->session_va;
@@ -65,13 +85,32 @@ static void find_keyed(struct jit *jit, const struct wire_insn *insn, const stru
     jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO | IF_NOT));
 }
 
+/* Likewise. *absent is 0 where an empty chain leads nowhere. */
+static void find_keyed(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map, size_t *absent)
+{
+    const struct jit_node *node = &jit->node[jit->at];
+    *absent = 0;
+    if (node->is_found) {
+        load_found(jit);
+        return;
+    }
+    if (node->slot) {
+        jit64_op_sp(jit, true, 0xc7, 0, node_slot(jit)); /* movq $0 */
+        emit_u32(&jit->emit, 0);
+    }
+    look_up(jit, insn, map, absent);
+    if (node->slot)
+        jit64_op_sp(jit, true, 0x89, DX, node_slot(jit));
+}
+
 /* rdx = the node, for an operation that gives the map a value where there is none: unless there is one, it is left to eval_op(). */
 static void find(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
 {
     size_t absent;
     if (map->type.key_bytes) {
         find_keyed(jit, insn, map, &absent);
-        jit_lead_to_call(jit, absent);
+        if (absent)
+            jit_lead_to_call(jit, absent);
     } else {
         jit64_use(jit, DX);
         emit_constant(&jit->emit, DX, jit->process->session_va + map->nodes_offset);
@@ -168,12 +207,10 @@ static void lhist_slot(struct jit *jit, const struct wire_map_type *type)
     emit_patch(emit, done_below, emit->code.n);
 }
 
-static bool aggregate(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
+static void aggregate(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
 {
     bool slots = map->type.kind == WIRE_MAP_HIST || map->type.kind == WIRE_MAP_LHIST;
     bool counts = map->type.kind != WIRE_MAP_SUM, adds = !slots && map->type.kind != WIRE_MAP_COUNT;
-    if (map->type.kind == WIRE_MAP_MIN || map->type.kind == WIRE_MAP_MAX || (map->type.kind == WIRE_MAP_HIST && map->type.param[0]))
-        return false;
     if (slots || adds)
         jit64_load_first(jit, insn);
     if (map->type.kind == WIRE_MAP_HIST)
@@ -187,7 +224,6 @@ static bool aggregate(struct jit *jit, const struct wire_insn *insn, const struc
     if (adds) /* lock add %rax */
         jit64_op_at(jit, true, 0xf001, AX, DX, -1, 1, value_offset(map) + (counts ? 8 : 0));
     jit->cached = -1;
-    return true;
 }
 
 /* ---- integers ---- */
@@ -214,6 +250,30 @@ static void get(struct jit *jit, const struct wire_insn *insn, const struct wire
     jit64_result(jit, insn);
 }
 
+/* movl $state into that of the node in rdx. */
+static void store_state(struct jit *jit, uint32_t state)
+{
+    jit64_op_at(jit, false, 0xc7, 0, DX, -1, 1, offsetof(struct wire_node, state));
+    emit_u32(&jit->emit, state);
+}
+
+/* rax becomes the value of the node in rdx, which is LIVE then. */
+static void set_plainly(struct jit *jit, const struct wire_map *map)
+{
+    struct emit *emit = &jit->emit;
+    _Static_assert(WIRE_NODE_DEAD == WIRE_NODE_LIVE + 1, "one comparison");
+    jit64_use(jit, CX);
+    jit64_op_at(jit, false, 0x8b, CX, DX, -1, 1, offsetof(struct wire_node, state));
+    emit_rr(emit, false, 0x83, 5, CX); /* sub */
+    EMIT(emit, WIRE_NODE_LIVE);
+    emit_rr(emit, false, 0x83, 7, CX); /* cmp */
+    EMIT(emit, WIRE_NODE_DEAD - WIRE_NODE_LIVE);
+    jit_lead_to_call(jit, emit_jump_if(emit, IF_ABOVE));
+    jit64_op_at(jit, true, 0x89, AX, DX, -1, 1, value_offset(map));
+    store_state(jit, WIRE_NODE_LIVE);
+    jit->cached = -1;
+}
+
 /* A key that was deleted comes back with its value, as in raise_node() and risen() of stream/map.c. */
 static void set(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
 {
@@ -226,6 +286,11 @@ static void set(struct jit *jit, const struct wire_insn *insn, const struct wire
         return;
     }
     find(jit, insn, map);
+    if (!jit_is_added_to(jit, insn->h)) {
+        set_plainly(jit, map);
+        return;
+    }
+    jit64_use(jit, SI);
     emit_rr(emit, true, 0x89, AX, SI);
     compare_state(jit, WIRE_NODE_LIVE);
     size_t dead = emit_jump_if(emit, IF_ZERO | IF_NOT);
@@ -235,8 +300,7 @@ static void set(struct jit *jit, const struct wire_insn *insn, const struct wire
     change_state(jit, WIRE_NODE_DEAD, WIRE_NODE_RISING);
     jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO | IF_NOT));
     jit64_op_at(jit, true, 0x89, SI, DX, -1, 1, value_offset(map));
-    jit64_op_at(jit, false, 0xc7, 0, DX, -1, 1, offsetof(struct wire_node, state)); /* movl */
-    emit_u32(emit, WIRE_NODE_LIVE);
+    store_state(jit, WIRE_NODE_LIVE);
     emit_patch(emit, done, emit->code.n);
     jit->cached = -1;
 }
@@ -259,42 +323,35 @@ static void delete_key(struct jit *jit, const struct wire_insn *insn, const stru
     size_t absent;
     find_keyed(jit, insn, map, &absent);
     /* The first deletion of all is eval_op()'s. */
+    jit64_use(jit, DI);
     emit_constant(emit, DI, jit->process->session_va + map->state_offset);
     jit64_op_at(jit, false, 0x83, 7, DI, -1, 1, offsetof(struct wire_map_state, deleted)); /* cmpl $0 */
     EMIT(emit, 0);
     jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO));
+    if (!jit_uses_result(jit)) {
+        compare_state(jit, WIRE_NODE_LIVE);
+        size_t dead = emit_jump_if(emit, IF_ZERO | IF_NOT);
+        store_state(jit, WIRE_NODE_DEAD);
+        emit_patch(emit, dead, emit->code.n);
+        if (absent)
+            emit_patch(emit, absent, emit->code.n);
+        jit->cached = -1;
+        return;
+    }
     change_state(jit, WIRE_NODE_LIVE, WIRE_NODE_DEAD);
     EMIT(emit, 0x0f, 0x94, 0xc0, 0x0f, 0xb6, 0xc0); /* setz %al; movzbl %al,%eax */
-    size_t done = emit_jump(emit);
-    emit_patch(emit, absent, emit->code.n);
-    emit_constant(emit, AX, 0);
-    emit_patch(emit, done, emit->code.n);
+    if (absent) {
+        size_t done = emit_jump(emit);
+        emit_patch(emit, absent, emit->code.n);
+        emit_constant(emit, AX, 0);
+        emit_patch(emit, done, emit->code.n);
+    }
     jit64_result(jit, insn);
 }
 
-static bool op_in_map(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
-{
-    switch (insn->op) {
-    case WIRE_MAGG:
-        return aggregate(jit, insn, map);
-    case WIRE_MGET:
-    case WIRE_MHAS:
-        get(jit, insn, map);
-        return true;
-    case WIRE_MSET:
-        set(jit, insn, map);
-        return true;
-    case WIRE_MADD:
-        add(jit, insn, map);
-        return true;
-    default: /* MDEL: where there is no key it is rare */
-        if (map->type.key_bytes)
-            delete_key(jit, insn, map);
-        return map->type.key_bytes;
-    }
-}
+/* ---- any ---- */
 
-bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
+static bool is_in_place(const struct jit *jit, const struct wire_insn *insn)
 {
     switch (insn->op) {
     case WIRE_MGET:
@@ -307,11 +364,41 @@ bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
     default:
         return false;
     }
-    const struct wire_map *map = jit_map(jit, insn->h);
-    if (map->type.kind == WIRE_MAP_TSERIES || (map->type.key_bytes && map->type.key_bytes != 8))
+    const struct wire_map_type *type = &jit_map(jit, insn->h)->type;
+    if (type->kind == WIRE_MAP_TSERIES || (type->key_bytes && type->key_bytes != 8))
         return false;
+    if (insn->op == WIRE_MAGG)
+        return type->kind != WIRE_MAP_MIN && type->kind != WIRE_MAP_MAX && (type->kind != WIRE_MAP_HIST || !type->param[0]);
+    return insn->op != WIRE_MDEL || type->key_bytes; /* deleting where there is no key is rare */
+}
+
+bool jit64_finds_node(const struct jit *jit, const struct wire_insn *insn)
+{
+    return is_in_place(jit, insn) && jit_map(jit, insn->h)->type.key_bytes;
+}
+
+bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
+{
+    if (!is_in_place(jit, insn))
+        return false;
+    const struct wire_map *map = jit_map(jit, insn->h);
     jit_note_holds(jit, JIT_NODE);
-    bool done = op_in_map(jit, insn, map);
-    jit_note_holds(jit, JIT_NOTHING);
-    return done;
+    switch (insn->op) {
+    case WIRE_MAGG:
+        aggregate(jit, insn, map);
+        break;
+    case WIRE_MSET:
+        set(jit, insn, map);
+        break;
+    case WIRE_MADD:
+        add(jit, insn, map);
+        break;
+    case WIRE_MDEL:
+        delete_key(jit, insn, map);
+        break;
+    default:
+        get(jit, insn, map);
+    }
+    jit_note_holds(jit, jit_keeps_node(jit) ? JIT_NODE : JIT_NOTHING);
+    return true;
 }

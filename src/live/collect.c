@@ -5,41 +5,55 @@
 #include "base/clock.h"
 #include "drain/maps.h"
 
-static void collect_guarded(struct live_run *run)
+static void collect_counted(struct live_run *run)
 {
     enum { PATIENCE_NS = 2000000000 };
     uint64_t now_ns = clock_now_ns();
-    if (!run->memory.retired[1].n)
+    if (!run->memory.retired.n)
         run->collecting_since_ns = now_ns;
-    if (!drain_maps_retire(&run->memory, true))
+    if (!drain_maps_retire(&run->memory))
         return;
     if (drain_maps_left(&run->memory)) {
-        drain_maps_free(&run->memory, true);
+        drain_maps_free(&run->memory);
     } else if (now_ns - run->collecting_since_ns > PATIENCE_NS) {
-        drain_maps_unguard(&run->memory);
-        load_session_unquiesce(run->session, LOAD_QUIET_MAPS);
+        drain_maps_uncount(&run->memory);
+        run->is_collecting_stopped = false; /* it began before */
     }
+}
+
+/* Whether there is something for which threads have to be seen outside. */
+static bool begin_stopped(struct live_run *run)
+{
+    bool guards = drain_maps_guard(&run->memory), frees = run->memory.guards_broken && drain_maps_retire(&run->memory);
+    if (guards || frees)
+        load_session_unquiesce(run->session, LOAD_QUIET_MAPS);
+    return guards || frees;
 }
 
 static void collect_stopped(struct live_run *run)
 {
     enum { SHARE = 20, SHARE_WAITING = 2 }; /* at most one part in so many of the time is spent on it */
     uint64_t start_ns = clock_now_ns();
-    bool done, waits = run->memory.retired[0].n;
-    if (start_ns < run->next_collection_ns || !drain_maps_retire(&run->memory, false))
+    bool done;
+    if (start_ns < run->next_collection_ns)
         return;
-    if (!waits)
-        load_session_unquiesce(run->session, LOAD_QUIET_MAPS);
+    if (!run->is_collecting_stopped && !(run->is_collecting_stopped = begin_stopped(run)))
+        return;
     load_session_quiesce(run->session, LOAD_QUIET_MAPS, &done);
-    if (done)
-        drain_maps_free(&run->memory, false);
+    if (done) {
+        drain_maps_guarded(&run->memory);
+        if (run->memory.guards_broken)
+            drain_maps_free(&run->memory);
+        run->is_collecting_stopped = false;
+    }
     uint64_t end_ns = clock_now_ns();
     run->next_collection_ns = end_ns + (end_ns - start_ns) * (done ? SHARE : SHARE_WAITING);
 }
 
 bool live_collect(struct live_run *run)
 {
-    collect_guarded(run);
+    if (!run->memory.guards_broken)
+        collect_counted(run);
     collect_stopped(run);
-    return run->memory.retired[0].n || run->memory.retired[1].n;
+    return run->is_collecting_stopped || run->memory.retired.n;
 }

@@ -91,6 +91,7 @@ struct live_run {
     size_t rows_reported;
     uint64_t next_look_ns;
     uint64_t next_collection_ns;            /* that stops processes */
+    bool is_collecting_stopped;             /* it waits for threads to be seen elsewhere */
     uint64_t collecting_since_ns;           /* the one that does not */
     struct live_wait ring_wait, frame_wait; /* of abandon.c */
     uint64_t places;                        /* that the script's trace points mean in files */

@@ -1,7 +1,8 @@
 /* Maps. A node, once in its chain, stays there with its key until the controller takes it out, so a writer that found it may use it.
  * Deleting marks it dead; using the key again brings it back to life, or, if the controller has retired it meanwhile, takes another node.
  * What was taken out is used again only when no writer can have found it before (drain/collect.c). Where keys come and go for good, writers
- * count themselves in and out, so that the controller can see that.
+ * count themselves in and out, so that the controller can see that. Bodies do some of this in place, and while nothing is taken out of a map
+ * with plain stores (jit/x86_64_map.c).
  *
  * A node that comes to life is RISING for a few instructions, in which one writer gives it its first value. Another that meets it waits a
  * little, and then counts what it wanted to do as refused rather than waiting for a writer that may be stopped, or below it on its own
@@ -131,7 +132,7 @@ static void zero_words(void *to, uint32_t bytes)
 static uint32_t *enter(struct wire_session *session, const struct wire_map *map)
 {
     char here;
-    if (!map->type.key_bytes || !__atomic_load_n(&state_of(session, map)->guarded, __ATOMIC_RELAXED))
+    if (!map->type.key_bytes || __atomic_load_n(&state_of(session, map)->guarded, __ATOMIC_RELAXED) != WIRE_MAP_COUNTED)
         return 0;
     struct wire_guard *guard = (struct wire_guard *)((char *)session + session->guards_offset);
     uint32_t number = ((uint32_t)((uintptr_t)&here >> 14) * 0x9e3779b1u >> 16) & (WIRE_GUARDS - 1);
@@ -220,7 +221,7 @@ static void refuse(struct wire_session *session, const struct wire_map *map)
 enum raised { IS_LIVE, RAISED, GONE, NOT_NOW };
 
 /* Makes a node whose key is in the map one that has a value. */
-static enum raised raise_node(const struct wire_map *map, struct wire_node *node)
+static enum raised raise_node(struct wire_node *node)
 {
     for (int spin = 0; spin < SPINS; spin++) {
         uint32_t state = __atomic_load_n(&node->state, __ATOMIC_ACQUIRE);
@@ -229,10 +230,8 @@ static enum raised raise_node(const struct wire_map *map, struct wire_node *node
         if (state == WIRE_NODE_RETIRED)
             return GONE;
         if (state != WIRE_NODE_RISING &&
-            __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            zero_words(value_of(node, map, 0), map->value_stride * map->shards);
+            __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return RAISED;
-        }
         __builtin_ia32_pause();
     }
     return NOT_NOW;
@@ -243,7 +242,7 @@ static void risen(struct wire_node *node)
     __atomic_store_n(&node->state, WIRE_NODE_LIVE, __ATOMIC_RELEASE);
 }
 
-/* A node with the key, RISING and with values of zero, in no chain yet. 0: there is none. */
+/* A node with the key, RISING, in no chain yet. 0: there is none. */
 static uint32_t make_node(struct wire_session *session, const struct wire_map *map, uint32_t hash, const void *key)
 {
     uint32_t number = take_node(session, map);
@@ -251,13 +250,12 @@ static uint32_t make_node(struct wire_session *session, const struct wire_map *m
         return 0;
     struct wire_node *node = node_at(session, map, number - 1);
     copy_words(key_of(node), key, map->type.key_bytes);
-    zero_words(value_of(node, map, 0), map->value_stride * map->shards);
     node->hash = hash;
     __atomic_store_n(&node->state, WIRE_NODE_RISING, __ATOMIC_RELAXED);
     return number;
 }
 
-/* The node of the key, RISING and with values of zero when it is *fresh. 0: no room, which has been counted. */
+/* The node of the key, RISING and with any values when it is *fresh. 0: no room, which has been counted. */
 static struct wire_node *find_or_add(struct wire_session *session, struct wire_map *map, const void *key, bool *fresh)
 {
     struct wire_node *node;
@@ -272,7 +270,7 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
                 stream_map_give(session, map, number);
                 number = 0;
             }
-            enum raised raised = raise_node(map, node);
+            enum raised raised = raise_node(node);
             *fresh = raised == RAISED;
             if (raised == IS_LIVE || raised == RAISED)
                 return node;
@@ -293,6 +291,15 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
     }
     refuse(session, map);
     return 0;
+}
+
+/* The same, whose values are zero when it is *fresh. */
+static struct wire_node *find_or_add_zero(struct wire_session *session, struct wire_map *map, const void *key, bool *fresh)
+{
+    struct wire_node *node = find_or_add(session, map, key, fresh);
+    if (node && *fresh)
+        zero_words(value_of(node, map, 0), map->value_stride * map->shards);
+    return node;
 }
 
 /* ---- integers and values ---- */
@@ -324,7 +331,7 @@ bool stream_map_add(struct wire_session *session, uint32_t map, const void *key,
     struct wire_map *m = stream_map(session, map);
     GUARD(session, m);
     bool fresh;
-    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    struct wire_node *node = find_or_add_zero(session, m, key, &fresh);
     *sum = 0;
     if (!node)
         return false;
@@ -481,7 +488,7 @@ bool stream_map_aggregate(struct wire_session *session, uint32_t map, const void
     struct wire_map *m = stream_map(session, map);
     GUARD(session, m);
     bool fresh;
-    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    struct wire_node *node = find_or_add_zero(session, m, key, &fresh);
     if (!node)
         return false;
     uint64_t *word = value_of(node, m, shard);
@@ -545,7 +552,7 @@ bool stream_map_add_point(struct wire_session *session, uint32_t map, const void
     struct wire_map *m = stream_map(session, map);
     GUARD(session, m);
     bool fresh;
-    struct wire_node *node = find_or_add(session, m, key, &fresh);
+    struct wire_node *node = find_or_add_zero(session, m, key, &fresh);
     if (!node)
         return false;
     if (fresh)

@@ -14,7 +14,8 @@
  *
  * Rules
  *  1. Whoever writes may be stopped, killed or interrupted by a signal whose handler writes too, at any instruction. So nothing waits for
- *     another writer: rings are reserved with a compare-and-swap, map entries are published with one, values change by locked instructions.
+ *     another writer: rings are reserved with a compare-and-swap, map entries are published with one, values are added to by locked
+ *     instructions.
  *  2. Which ring, shard or frame a thread uses is a hint. Any number of threads may use the same one.
  *  3. Positions in rings are 32 bits and wrap; a ring is a power of two of bytes, at most 1 << 30.
  *  4. Everything here is untrusted for the controller: the processes can write all of it. */
@@ -131,9 +132,13 @@ struct wire_map_state {
     uint64_t refused; /* insertions for which there was no room */
     uint32_t used;    /* nodes handed out from the front */
     uint32_t deleted; /* some key was, some time */
-    uint32_t guarded; /* set by the controller once there are many: writers are to count themselves in and out */
+    uint32_t guarded; /* enum wire_guarded: set by the controller once there are many */
     uint32_t unused;
 };
+
+/* OPEN: no node is taken out, so that its state may change by plain stores. COUNTED: by locked instructions only, and writers count
+ * themselves in and out. UNCOUNTED: the former without the latter. */
+enum wire_guarded { WIRE_MAP_OPEN, WIRE_MAP_COUNTED, WIRE_MAP_UNCOUNTED };
 
 /* 0: a map without a key that was never used. RISING: a writer gives it its first value. RETIRED: it is being taken out. */
 enum wire_node_state { WIRE_NODE_LIVE = 1, WIRE_NODE_DEAD, WIRE_NODE_RETIRED, WIRE_NODE_RISING };
@@ -146,7 +151,7 @@ struct wire_node {
     /* key, then values */
 };
 
-/* Writers that are in the code of a guarded map now; each uses any of the guards. Its own cache line. */
+/* Writers that are in the code of a COUNTED map now; each uses any of the guards. Its own cache line. */
 enum { WIRE_GUARDS = 32 };
 struct wire_guard {
     uint32_t count[2]; /* by the side that was used when they came */

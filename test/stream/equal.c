@@ -157,6 +157,11 @@ static struct wire_ring *ring_of(const struct world *which)
     return (struct wire_ring *)((char *)which->session + which->session->rings_offset);
 }
 
+static struct wire_map_state *map_state(const struct world *which, uint32_t map)
+{
+    return (struct wire_map_state *)((char *)which->session + stream_map(which->session, map)->state_offset);
+}
+
 /* Records from `from` on have times that are in order, after `start`; then they are made equal. */
 static void check_times(const struct world *which, uint32_t from, uint64_t start)
 {
@@ -225,6 +230,8 @@ static void one(bool verbose)
     if (!world_reset(stream, 1u << below(3), chance(60)))
         fail("the session is too large");
     wire_state(world_interpreted.session)->off = wire_state(world_jitted.session)->off = chance(3);
+    for (uint32_t i = 0, guarded = chance(10) ? WIRE_MAP_UNCOUNTED : WIRE_MAP_OPEN; i < world_map_count; i++)
+        map_state(&world_interpreted, i)->guarded = map_state(&world_jitted, i)->guarded = guarded;
     uint32_t head = (uint32_t)any() & ~7u, used = chance(70) ? 0 : world_jitted.session->ring_bytes - below(12) * 8;
     ring_of(&world_interpreted)->head = ring_of(&world_jitted)->head = head;
     ring_of(&world_interpreted)->tail = ring_of(&world_jitted)->tail = head - used;

@@ -504,6 +504,64 @@ static void map_op(void)
         insn->d = any_d();
 }
 
+/* What gives the same all through a run, or seldom something made of it, into the 8 bytes of the frame. */
+static void put_constant(uint32_t which, uint32_t at)
+{
+    static const struct wire_insn makers[] = {{.op = WIRE_CTX, .i = WIRE_CTX_TID},
+                                              {.op = WIRE_CTX, .i = WIRE_CTX_PID},
+                                              {.op = WIRE_ARG, .i = 1},
+                                              {.op = WIRE_ARG, .i = 2},
+                                              {.op = WIRE_REG, .i = 3},
+                                              {.op = WIRE_MOVI, .i = 7},
+                                              {.op = WIRE_MOVI, .i = 8},
+                                              {.op = WIRE_MOVL, .j = 136}};
+    struct wire_insn *insn = add(WIRE_MOVI);
+    *insn = makers[which % (sizeof makers / sizeof *makers)];
+    uint8_t d = insn->d = any_d();
+    if (chance(10)) {
+        insn = add(WIRE_ANDI);
+        insn->d = insn->a = d;
+        insn->i = 1;
+    }
+    insn = add(WIRE_FST);
+    insn->a = d;
+    insn->k = 8;
+    insn->j = at;
+    set_known(at, 8);
+}
+
+static bool is_short(const struct wire_map_type *type)
+{
+    return type->key_bytes == 8 && (type->kind == WIRE_MAP_INT || type->kind == WIRE_MAP_COUNT);
+}
+
+/* A key that is named again and again with other things in between, as bodies do it once where they can. */
+static void same_key_ops(void)
+{
+    static const uint8_t ops[] = {WIRE_MGET, WIRE_MSET, WIRE_MSET, WIRE_MADD, WIRE_MDEL, WIRE_MDEL, WIRE_MHAS};
+    uint32_t map = any_map(is_short), at = room(8, 8), which = below(100);
+    bool is_count = world_maps[map].kind == WIRE_MAP_COUNT;
+    for (uint32_t left = 2 + below(5), first = 1; left; left--, first = 0) {
+        if (first || chance(70))
+            put_constant(chance(90) ? which : below(100), at);
+        if (chance(30))
+            (chance(50) ? number_op : chance(50) ? map_op : context_op)();
+        if (chance(10))
+            frame_op();
+        if (!is_known(at, 8))
+            continue;
+        uint32_t op = is_count ? (chance(50) ? WIRE_MAGG : chance(50) ? WIRE_MDEL : WIRE_MHAS) : ops[below(sizeof ops)];
+        uint8_t a = any_a();
+        struct wire_insn *insn = add(op);
+        insn->h = (uint16_t)map;
+        insn->j = at;
+        if (stream_op_has(op, 'A'))
+            insn->a = a;
+        if (stream_op_has(op, 'D'))
+            insn->d = any_d();
+    }
+}
+
 static void emit_record(uint32_t record)
 {
     uint32_t bytes = world_payload[record];
@@ -701,8 +759,10 @@ void program_make(struct program *program)
             frame_op();
         else if (choice < 73 && frame_bytes >= 16)
             string_op();
-        else if (choice < 83)
+        else if (choice < 80)
             map_op();
+        else if (choice < 83 && frame_bytes >= 16)
+            same_key_ops();
         else if (choice < 86)
             out_op();
         else

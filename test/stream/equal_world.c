@@ -40,6 +40,7 @@ static void make_maps(void)
 {
     for (uint32_t key = 0; key <= 16; key += 8)
         add_map(WIRE_MAP_INT, key, 0, 1, 0, 0, 0);
+    add_map(WIRE_MAP_INT, 8, 0, 0, 0, 0, 0);
     add_map(WIRE_MAP_VALUE, 0, 16, 0, 0, 0, 0);
     add_map(WIRE_MAP_VALUE, 8, 24, 0, 0, 0, 0);
     for (uint32_t kind = WIRE_MAP_COUNT; kind <= WIRE_MAP_STATS; kind++) {
