@@ -1,8 +1,8 @@
 /* Maps. A node, once in its chain, stays there with its key until the controller takes it out, so a writer that found it may use it.
  * Deleting marks it dead; using the key again brings it back to life, or, if the controller has retired it meanwhile, takes another node.
  * What was taken out is used again only when no writer can have found it before (drain/collect.c). Where keys come and go for good, writers
- * count themselves in and out, so that the controller can see that. Bodies do some of this in place, and while nothing is taken out of a map
- * with plain stores (jit/x86_64_map.c).
+ * count themselves in and out, so that the controller can see that. Bodies do some of this in place, and while nothing is taken out of a
+ * map with plain stores (jit/x86_64_map.c).
  *
  * A node that comes to life is RISING for a few instructions, in which one writer gives it its first value. Another that meets it waits a
  * little, and then counts what it wanted to do as refused rather than waiting for a writer that may be stopped, or below it on its own
