@@ -4,8 +4,8 @@
  * key while one of them may still look at it. In four steps:
  *
  *  1. guard    once for each map: from now on writers change the states of nodes by compare-and-swap only, and each adds one to a count
- *              before it looks and takes it back afterwards. That all of them know is certain when every thread was outside of the code
- * that works on maps at some time since, which is the caller's to see.
+ *              before it looks and takes it back afterwards. All of them know when every thread was outside of the code that works on
+ *              maps at some time since, which is the caller's to see.
  *  2. retire   DEAD becomes RETIRED by compare-and-swap, which a writer that brings the key back to life may win. Nobody brings a retired
  *              node back. It is taken out of its chain, and keeps its own link: whoever stands on it goes on.
  *  3. wait     until every thread was outside at some time since. Then none has the node.

@@ -60,8 +60,9 @@ struct jit {
     uint8_t *is_repeated;  /* by instruction: it puts into the frame what is there already */
     struct jit_node *node; /* by instruction */
     uint32_t node_slots;
-    uint16_t *live; /* by instruction: virtual registers that are read behind it before they are written */
-    uint32_t regs;  /* virtual registers in use */
+    uint8_t *is_added_to; /* by map: a clause of the stream, for either model, adds to its integers */
+    uint16_t *live;       /* by instruction: virtual registers that are read behind it before they are written */
+    uint32_t regs;        /* virtual registers in use */
     bool loops, speculates;
     /* found out the first time */
     bool hot_calls, cold_calls, whole_flags; /* calls on every run, seldom; the flags register is asked for */
@@ -81,8 +82,9 @@ struct jit {
     struct emit emit;
     uint32_t at; /* the instruction in work */
     enum jit_holds holds;
-    int cached;       /* the virtual register that the accumulator holds, or -1 */
-    size_t *position; /* of each instruction */
+    uint32_t kept_until; /* the last instruction that uses a node which was found already */
+    int cached;          /* the virtual register that the accumulator holds, or -1 */
+    size_t *position;    /* of each instruction */
     VEC(struct jit_fixup) fixup;
     VEC(size_t) exits;  /* jumps to the epilogue */
     VEC(size_t) outs;   /* calls of the subroutine that calls eval_op() */
@@ -127,10 +129,8 @@ void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
 
 /* Fills in is_repeated, node and node_slots. */
 void jit_find_repeated(struct jit *jit);
-/* Whether a node that was found up to the instruction in work is used behind it. */
-bool jit_keeps_node(const struct jit *jit);
-/* Whether any clause of the stream, for either model, adds to the map's integers. */
-bool jit_is_added_to(const struct jit *jit, uint32_t map);
+/* Fills in is_added_to. */
+void jit_find_added_to(struct jit *jit);
 
 /* ---- what an architecture gives ---- */
 

@@ -247,6 +247,7 @@ static void emit_body(struct jit *jit)
     struct emit *emit = &jit->emit;
     jit->cached = -1;
     jit->holds = JIT_NOTHING;
+    jit->kept_until = 0;
     jit_note_depth(jit, 0);
     jit->arch->prologue(jit);
     jit_note_depth(jit, jit_depth(jit));
@@ -283,6 +284,7 @@ static void deinit(struct jit *jit)
     free(jit->is_target);
     free(jit->is_repeated);
     free(jit->node);
+    free(jit->is_added_to);
     free(jit->live);
     free(jit->position);
     VEC_FREE(&jit->emit.code);
@@ -319,11 +321,13 @@ struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum 
     jit.is_target = memory_zero(jit.count, sizeof *jit.is_target);
     jit.is_repeated = memory_zero(jit.count, sizeof *jit.is_repeated);
     jit.node = memory_zero(jit.count, sizeof *jit.node);
+    jit.is_added_to = memory_zero(stream->map_count, sizeof *jit.is_added_to);
     jit.live = memory_zero(jit.count, sizeof *jit.live);
     jit.position = memory_zero(jit.count, sizeof *jit.position);
     jit.emit.wide = model == WIRE_LP64;
     find_targets(&jit);
     jit_find_repeated(&jit);
+    jit_find_added_to(&jit);
     find_live(&jit);
     jit.hot_calls = jit.frame_bytes > JIT_STACK_FRAME_MAX;
     lay_out(&jit, false);

@@ -8,8 +8,6 @@
 
 #include "stream/op.h"
 
-#include <string.h>
-
 enum { KNOWN_MAX = 16 };
 
 /* What is known at one instruction. */
@@ -137,21 +135,12 @@ void jit_find_repeated(struct jit *jit)
     }
 }
 
-bool jit_keeps_node(const struct jit *jit)
-{
-    for (uint32_t at = 0; at <= jit->at; at++)
-        if (jit->node[at].last > jit->at)
-            return true;
-    return false;
-}
-
-bool jit_is_added_to(const struct jit *jit, uint32_t map)
+void jit_find_added_to(struct jit *jit)
 {
     for (uint32_t model = 0; model < WIRE_MODELS; model++) {
         const struct wire_insn *insn = (const void *)((const char *)jit->stream + jit->stream->code_offset[model]);
         for (uint32_t i = 0; i < jit->stream->code_count[model]; i++)
-            if (insn[i].op == WIRE_MADD && insn[i].h == map)
-                return true;
+            if (insn[i].op == WIRE_MADD)
+                jit->is_added_to[insn[i].h] = 1;
     }
-    return false;
 }

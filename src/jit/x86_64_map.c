@@ -286,7 +286,7 @@ static void set(struct jit *jit, const struct wire_insn *insn, const struct wire
         return;
     }
     find(jit, insn, map);
-    if (!jit_is_added_to(jit, insn->h)) {
+    if (!jit->is_added_to[insn->h]) {
         set_plainly(jit, map);
         return;
     }
@@ -399,6 +399,8 @@ bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
     default:
         get(jit, insn, map);
     }
-    jit_note_holds(jit, jit_keeps_node(jit) ? JIT_NODE : JIT_NOTHING);
+    if (jit->node[jit->at].last > jit->kept_until)
+        jit->kept_until = jit->node[jit->at].last;
+    jit_note_holds(jit, jit->kept_until > jit->at ? JIT_NODE : JIT_NOTHING);
     return true;
 }
