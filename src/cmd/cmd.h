@@ -32,6 +32,8 @@ void cmd_json_string(FILE *out, const char *text);
 void cmd_plain_string(FILE *out, const char *text);
 
 /* options.c */
+/* Everything behind `--` is a command, NULL without one; *argc counts what is before it. */
+struct err *cmd_split_command(int *argc, char **argv, char *const **command);
 struct err *cmd_parse_pid(const char *text, pid_t *out);
 struct err *cmd_parse_seconds(const char *text, const char *option, double *out);
 /* A number from `least` to `most`. */

@@ -41,7 +41,7 @@ static const char usage_text[] =
 struct counting {
     VEC(pid_t) pid;
     VEC(struct spec) spec;
-    char **command;
+    char *const *command;
     double duration_s, interval_s;
     bool json, zero, verbose;
     struct load_session *session;
@@ -286,10 +286,6 @@ static struct err *parse_pid(struct counting *counting, const char *text)
 static struct err *parse_specs(struct counting *counting, int argc, char **argv)
 {
     for (int i = optind; i < argc; i++) {
-        if (!strcmp(argv[i], "--") || (optind > 1 && i == optind && !strcmp(argv[i - 1], "--") && counting->spec.n)) {
-            counting->command = argv + i + 1;
-            break;
-        }
         struct spec spec;
         ERR_TRY(spec_parse(argv[i], &spec));
         VEC_PUSH(&counting->spec, spec);
@@ -298,8 +294,6 @@ static struct err *parse_specs(struct counting *counting, int argc, char **argv)
     }
     if (!counting->spec.n)
         return err_new(ERR_USAGE, "count: which trace points? `probity count --help` has examples");
-    if (counting->command && !counting->command[0])
-        return err_new(ERR_USAGE, "count: no command after --");
     if (!counting->command && !counting->pid.n)
         return err_new(ERR_USAGE, "count: which process? Give -p PID or -- CMD");
     return NULL;
@@ -312,17 +306,9 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
                                             {"interval", required_argument, NULL, 'i'}, {"json", no_argument, NULL, 'j'},
                                             {"zero", no_argument, NULL, 'z'},           {"verbose", no_argument, NULL, 'v'},
                                             {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
-    /* Options may stand between specifications, but everything after -- belongs to the command. */
-    int own = argc;
+    struct err *error = cmd_split_command(&argc, argv, &counting->command);
     opterr = 0;
-    for (int i = 1; i < argc && own == argc; i++)
-        if (!strcmp(argv[i], "--"))
-            own = i;
-    char *saved = own < argc ? argv[own] : NULL;
-    if (saved)
-        argv[own] = NULL;
-    struct err *error = NULL;
-    for (int option; !error && (option = getopt_long(own, argv, "p:d:i:jzvh", options, NULL)) != -1;) {
+    for (int option; !error && (option = getopt_long(argc, argv, "p:d:i:jzvh", options, NULL)) != -1;) {
         switch (option) {
         case 'p':
             error = parse_pid(counting, optarg);
@@ -350,8 +336,6 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
                             argv[optind - 1]);
         }
     }
-    if (saved)
-        argv[own] = saved;
     return error ? error : parse_specs(counting, argc, argv);
 }
 

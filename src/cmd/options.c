@@ -1,4 +1,4 @@
-/* Values of options that several commands have. */
+/* Arguments that several commands have. */
 #include "cmd/cmd.h"
 
 #include "base/memory.h"
@@ -7,6 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+struct err *cmd_split_command(int *argc, char **argv, char *const **command)
+{
+    int own = 1;
+    *command = NULL;
+    while (own < *argc && strcmp(argv[own], "--"))
+        own++;
+    if (own + 1 == *argc)
+        return err_new(ERR_USAGE, "%s: no command after --", argv[0]);
+    if (own < *argc) {
+        argv[own] = NULL;
+        *command = argv + own + 1;
+        *argc = own;
+    }
+    return NULL;
+}
 
 struct err *cmd_parse_pid(const char *text, pid_t *out)
 {

@@ -267,22 +267,13 @@ static struct err *parse(struct recording *recording, int argc, char **argv, boo
                                             {"codes", required_argument, NULL, 'C'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    int own = argc;
     opterr = 0;
-    for (int i = 1; i < argc && own == argc; i++)
-        if (!strcmp(argv[i], "--"))
-            own = i;
-    if (own < argc) {
-        argv[own] = NULL;
-        recording->options.command = argv + own + 1;
-        if (own + 1 == argc)
-            return err_new(ERR_USAGE, "record: no command after --");
-    }
-    for (int option; !*help && (option = getopt_long(own, argv, "+o:p:d:F:qvh", options, NULL)) != -1;)
+    ERR_TRY(cmd_split_command(&argc, argv, &recording->options.command));
+    for (int option; !*help && (option = getopt_long(argc, argv, "+o:p:d:F:qvh", options, NULL)) != -1;)
         ERR_TRY(parse_option(recording, option, help));
     if (*help)
         return NULL;
-    if (optind < own)
+    if (optind < argc)
         return err_new(ERR_USAGE, "record: %s: a command stands behind --", argv[optind]);
     if (!recording->options.command && !recording->pid.n)
         return err_new(ERR_USAGE, "record: which process? Give -p PID or -- CMD");

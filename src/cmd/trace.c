@@ -83,28 +83,19 @@ static struct err *parse(struct tracing *tracing, int argc, char **argv, bool *h
                                             {"dialect", required_argument, NULL, TRACING_DIALECT},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    int own = argc;
     opterr = 0;
-    for (int i = 1; i < argc && own == argc; i++)
-        if (!strcmp(argv[i], "--"))
-            own = i;
-    if (own < argc) {
-        argv[own] = NULL;
-        tracing->live.command = argv + own + 1;
-        if (own + 1 == argc)
-            return err_new(ERR_USAGE, "trace: no command after --");
-    }
-    for (int option; !*help && (option = getopt_long(own, argv, "+e:p:c:f:o:I:ldqvh", options, NULL)) != -1;)
+    ERR_TRY(cmd_split_command(&argc, argv, &tracing->live.command));
+    for (int option; !*help && (option = getopt_long(argc, argv, "+e:p:c:f:o:I:ldqvh", options, NULL)) != -1;)
         ERR_TRY(parse_option(tracing, option, help));
     if (*help)
         return NULL;
-    if (!tracing->live.text && optind < own && tracing->lists)
+    if (!tracing->live.text && optind < argc && tracing->lists)
         tracing_set_pattern(tracing, argv[optind++]);
-    else if (!tracing->live.text && optind < own)
+    else if (!tracing->live.text && optind < argc)
         ERR_TRY(tracing_read_script(tracing, argv[optind++]));
     if (!tracing->live.text)
         return err_new(ERR_USAGE, "trace: which script? Give -e PROGRAM or FILE; `probity trace --help` has examples");
-    for (; optind < own; optind++)
+    for (; optind < argc; optind++)
         VEC_PUSH(&tracing->argument, argv[optind]);
     return NULL;
 }

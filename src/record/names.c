@@ -5,17 +5,39 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is known of an address, by key: see find(). */
-struct record_frames {
+/* What is known of an address. */
+struct record_cell {
     uint64_t key;          /* 0: free */
-    uint32_t first, count; /* in the module's list */
+    uint32_t first, count; /* frames: in the module's list; a function: its number */
 };
 /* So many places of a module are remembered. */
 enum { FRAMES_MOST = 1 << 15 };
-struct record_function {
-    uint64_t key; /* address of the entry + 1; 0: free */
-    uint32_t number;
-};
+
+/* ---- tables ---- */
+
+/* The cell of the key, or a free one. */
+static struct record_cell *cell_of(const struct record_table *table, uint64_t key)
+{
+    size_t at = key * 0x9e3779b97f4a7c15u >> 32 & (table->room - 1);
+    while (table->cell[at].key && table->cell[at].key != key)
+        at = (at + 1) & (table->room - 1);
+    return &table->cell[at];
+}
+
+/* The same, with room for one more. */
+static struct record_cell *cell_to_fill(struct record_table *table, uint64_t key)
+{
+    struct record_table old = *table;
+    if (old.count * 2 < old.room)
+        return cell_of(table, key);
+    table->room = old.room ? old.room * 2 : 64;
+    table->cell = memory_zero(table->room, sizeof *table->cell);
+    for (size_t i = 0; i < old.room; i++)
+        if (old.cell[i].key)
+            *cell_of(table, old.cell[i].key) = old.cell[i];
+    free(old.cell);
+    return cell_of(table, key);
+}
 
 /* ---- modules ---- */
 
@@ -87,41 +109,18 @@ static const char *last_part(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* The cell of the key, or a free one. */
-static struct record_function *function_cell(const struct record_module *module, uint64_t key)
-{
-    size_t at = key * 0x9e3779b97f4a7c15u >> 32 & (module->function_room - 1);
-    while (module->functions[at].key && module->functions[at].key != key)
-        at = (at + 1) & (module->function_room - 1);
-    return &module->functions[at];
-}
-
-static void grow_functions(struct record_module *module)
-{
-    struct record_function *old = module->functions;
-    size_t old_room = module->function_room;
-    module->function_room = old_room ? old_room * 2 : 64;
-    module->functions = memory_zero(module->function_room, sizeof *old);
-    for (size_t i = 0; i < old_room; i++)
-        if (old[i].key)
-            *function_cell(module, old[i].key) = old[i];
-    free(old);
-}
-
 static uint32_t define_function(struct record_run *run, struct record_module *module, uint64_t va, const char *name)
 {
-    if (module->function_count * 2 >= module->function_room)
-        grow_functions(module);
-    struct record_function *cell = function_cell(module, va + 1);
+    struct record_cell *cell = cell_to_fill(&module->functions, va + 1);
     if (cell->key)
-        return cell->number;
+        return cell->first;
     struct symbol_line line = {0};
     if (module->dwarf)
         err_free(symbol_dwarf_line_at(module->dwarf, va, &line));
     struct trace_function definition = {.module = module->number, .offset = va, .name = name, .file = line.path, .line = line.line};
-    *cell = (struct record_function){va + 1, record_define_function(run, &definition)};
-    module->function_count++;
-    return cell->number;
+    *cell = (struct record_cell){va + 1, record_define_function(run, &definition), 1};
+    module->functions.count++;
+    return cell->first;
 }
 
 uint32_t record_function_at(struct record_run *run, struct record_module *module, uint64_t va)
@@ -158,30 +157,10 @@ uint32_t record_function_of_row(struct record_run *run, const struct load_row *r
 
 /* ---- frames ---- */
 
-static struct record_frames *frames_cell(const struct record_module *module, uint64_t key)
-{
-    size_t at = key * 0x9e3779b97f4a7c15u >> 32 & (module->frame_room - 1);
-    while (module->frames[at].key && module->frames[at].key != key)
-        at = (at + 1) & (module->frame_room - 1);
-    return &module->frames[at];
-}
-
-static void grow_frames(struct record_module *module)
-{
-    struct record_frames *old = module->frames;
-    size_t old_room = module->frame_room;
-    module->frame_room = old_room ? old_room * 2 : 256;
-    module->frames = memory_zero(module->frame_room, sizeof *old);
-    for (size_t i = 0; i < old_room; i++)
-        if (old[i].key)
-            *frames_cell(module, old[i].key) = old[i];
-    free(old);
-}
-
 static void forget_frames(struct record_module *module)
 {
-    memset(module->frames, 0, module->frame_room * sizeof *module->frames);
-    module->frame_count = module->frame.n = 0;
+    memset(module->frames.cell, 0, module->frames.room * sizeof *module->frames.cell);
+    module->frames.count = module->frame.n = 0;
 }
 
 /* A function that is inlined: the same as its out-of-line copy, where there is one. */
@@ -214,16 +193,14 @@ static void define_frames(struct record_run *run, struct record_module *module, 
 
 const uint32_t *record_frames_at(struct record_run *run, struct record_module *module, uint64_t va, bool is_after, size_t *count)
 {
-    if (module->frame_count >= FRAMES_MOST)
+    if (module->frames.count >= FRAMES_MOST)
         forget_frames(module);
-    if (module->frame_count * 2 >= module->frame_room)
-        grow_frames(module);
-    struct record_frames *cell = frames_cell(module, (va << 1 | is_after) + 1);
+    struct record_cell *cell = cell_to_fill(&module->frames, (va << 1 | is_after) + 1);
     if (!cell->key) {
         size_t first = module->frame.n;
         define_frames(run, module, va, is_after ? va - 1 : va);
-        *cell = (struct record_frames){(va << 1 | is_after) + 1, (uint32_t)first, (uint32_t)(module->frame.n - first)};
-        module->frame_count++;
+        *cell = (struct record_cell){(va << 1 | is_after) + 1, (uint32_t)first, (uint32_t)(module->frame.n - first)};
+        module->frames.count++;
     }
     *count = cell->count;
     return module->frame.at + cell->first;
@@ -244,8 +221,8 @@ void record_names_deinit(struct record_run *run)
         symbol_dwarf_close(module->dwarf);
         free(module->path);
         free(module->build_id);
-        free(module->frames);
-        free(module->functions);
+        free(module->frames.cell);
+        free(module->functions.cell);
         VEC_FREE(&module->frame);
         free(module);
     }

@@ -36,6 +36,12 @@ static inline uint64_t record_clock_ns(const struct record_clock *clock, uint64_
 
 /* ---- names.c: modules, functions, frames ---- */
 
+/* Cells by key, hashed. */
+struct record_table {
+    struct record_cell *cell;
+    size_t count, room;
+};
+
 struct record_module {
     char *path;
     uint8_t *build_id;
@@ -44,11 +50,9 @@ struct record_module {
     bool is_opened, is_other; /* is_other: the file is not the one that was mapped */
     struct symbol_file *file; /* NULL: it has no names */
     struct symbol_dwarf *dwarf;
-    struct record_frames *frames; /* by address in the file, hashed */
-    size_t frame_count, frame_room;
-    VEC(uint32_t) frame;               /* numbers in the trace */
-    struct record_function *functions; /* by address of the entry, hashed */
-    size_t function_count, function_room;
+    struct record_table frames;    /* by address in the file */
+    VEC(uint32_t) frame;           /* numbers in the trace */
+    struct record_table functions; /* by address of the entry */
 };
 
 struct record_run;

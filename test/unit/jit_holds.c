@@ -1,6 +1,6 @@
 /* What a body says it has in hand, before each of its instructions: where it says that it has no node, every dead node may be given to
  * another key, as the collector does when it has seen all threads there. The body then does to its own key what it should, and nothing to
- * the other. */
+ * the other. (S0.7) */
 #include "drain/maps.h"
 #include "test/check.h"
 #include "test/unit/map_bodies.h"
