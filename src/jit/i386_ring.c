@@ -72,6 +72,7 @@ static void reserve(struct jit *jit, uint32_t need)
     jit_note_holds(jit, JIT_RECORD);
     emit_patch(emit, emit_jump_if(emit, IF_ZERO | IF_NOT), again);
     op_at(jit, 0x8d, CX, CX, DX, sizeof(struct wire_ring));
+    op_at(jit, 0x0f0d, 1, CX, -1, JIT_FETCH_BYTES); /* prefetchw */
 }
 
 bool jit32_ring_op(struct jit *jit, const struct wire_insn *insn)

@@ -14,6 +14,9 @@
 #include "jit/emit.h"
 #include "jit/jit.h"
 
+/* Memory so far ahead of a record is asked for: the controller has it in its cache, from where it would have to be waited for at the next
+ * locked instruction. */
+enum { JIT_FETCH_BYTES = 512 };
 enum { JIT_STACK_FRAME_MAX = 128, JIT_INLINE_BYTES = 64, JIT_NODES_MAX = 4 };
 
 /* Where a jump leads that could not yet be filled in. */

@@ -80,6 +80,7 @@ static void reserve(struct jit *jit, uint32_t need)
     jit_note_holds(jit, JIT_RECORD);
     emit_patch(emit, emit_jump_if(emit, IF_ZERO | IF_NOT), again);
     jit64_op_at(jit, true, 0x8d, CX, CX, DX, 1, sizeof(struct wire_ring));
+    jit64_op_at(jit, false, 0x0f0d, 1, CX, -1, 1, JIT_FETCH_BYTES); /* prefetchw */
 }
 
 bool jit64_ring_op(struct jit *jit, const struct wire_insn *insn)
