@@ -1,4 +1,5 @@
-/* Code for 32-bit processes. A virtual register is two words; the accumulator is edx:eax; ecx is used besides. */
+/* Code for 32-bit processes. A virtual register is two words; the accumulator is edx:eax; ecx is used besides. ebx, esi and edi are used by
+ * maps and records only. */
 #include "jit/i386.h"
 
 /* ---- operands ---- */
@@ -82,6 +83,12 @@ struct emit_memory jit32_in_frame(struct jit *jit, int64_t offset)
         return jit32_at_sp((int32_t)(jit->frame_offset + offset));
     jit32_op_sp(jit, 0x8b, CX, FIRE(frame_va));
     return (struct emit_memory){CX, -1, 1, (int32_t)offset};
+}
+
+struct emit_memory jit32_high_of(struct emit_memory memory)
+{
+    memory.displacement += 4;
+    return memory;
 }
 
 /* ---- control ---- */
@@ -547,6 +554,7 @@ const struct jit_arch jit_i386 = {
     .numbers = {WIRE_REG32_AX, WIRE_REG32_CX, WIRE_REG32_DX, WIRE_REG32_BX, WIRE_REG32_SP, WIRE_REG32_BP, WIRE_REG32_SI, WIRE_REG32_DI},
     .prologue = prologue,
     .op = op,
+    .finds_node = jit32_finds_node,
     .call_op = call_op,
     .compare_and_jump = jit32_compare_and_jump,
     .epilogue = epilogue,

@@ -24,6 +24,8 @@ void jit32_result(struct jit *jit, const struct wire_insn *insn);
 void jit32_word_result(struct jit *jit, const struct wire_insn *insn);
 /* Bytes of the frame; ecx leads to one that is in the pool. */
 struct emit_memory jit32_in_frame(struct jit *jit, int64_t offset);
+/* Of 8 bytes, the upper word. */
+struct emit_memory jit32_high_of(struct emit_memory memory);
 /* The condition's jump, as JZ, JNZ or ENDZ say. */
 void jit32_jump_if(struct jit *jit, int condition, const struct wire_insn *jump);
 /* The processor's number, and what the kernel keeps above its 12 bits, into the register. */
@@ -40,7 +42,11 @@ void jit32_shift(struct jit *jit, enum jit32_shift kind, uint32_t count);
 /* ---- i386_data.c ---- */
 
 bool jit32_frame_op(struct jit *jit, const struct wire_insn *insn);
+
+/* ---- i386_map.c ---- */
+
 bool jit32_map_op(struct jit *jit, const struct wire_insn *insn);
+bool jit32_finds_node(const struct jit *jit, const struct wire_insn *insn);
 
 /* ---- i386_ring.c ---- */
 

@@ -1,20 +1,14 @@
-/* The frame, and maps without a key: 32-bit code. */
+/* The frame: 32-bit code. */
 #include "jit/i386.h"
 
 /* ---- the frame ---- */
-
-static struct emit_memory high_of(struct emit_memory memory)
-{
-    memory.displacement += 4;
-    return memory;
-}
 
 static void load_extended(struct jit *jit, const struct wire_insn *insn, const struct emit_memory *memory)
 {
     struct emit *emit = &jit->emit;
     uint32_t size = insn->k & ~(uint32_t)WIRE_SIGNED;
     bool is_signed = insn->k & WIRE_SIGNED;
-    struct emit_memory high = high_of(*memory);
+    struct emit_memory high = jit32_high_of(*memory);
     if (size == 8)
         emit_rm(emit, false, 0x8b, DX, &high);
     emit_rm(emit, false, size >= 4 ? 0x8b : size == 2 ? (is_signed ? 0x0fbf : 0x0fb7) : (is_signed ? 0x0fbe : 0x0fb6), AX, memory);
@@ -64,7 +58,7 @@ bool jit32_frame_op(struct jit *jit, const struct wire_insn *insn)
     case WIRE_FST:
         jit32_load_first(jit, insn);
         memory = jit32_in_frame(jit, insn->j);
-        high = high_of(memory);
+        high = jit32_high_of(memory);
         store_eax(jit, &memory, insn->k);
         if (insn->k == 8)
             emit_rm(&jit->emit, false, 0x89, DX, &high);
@@ -86,89 +80,4 @@ bool jit32_frame_op(struct jit *jit, const struct wire_insn *insn)
     default:
         return false;
     }
-}
-
-/* ---- maps without a key ---- */
-
-/* eax = the slot of the value in edx:eax. */
-static void hist_slot(struct jit *jit, const struct wire_map_type *type)
-{
-    struct emit *emit = &jit->emit;
-    size_t negative = 0, low, zero, done, done_low, done_zero = 0;
-    jit32_op_rr(jit, 0x85, DX, DX);
-    if (type->is_signed)
-        negative = emit_jump_if(emit, IF_SIGN);
-    low = emit_jump_if(emit, IF_ZERO);
-    jit32_op_rr(jit, 0x0fbd, AX, DX); /* bsr */
-    EMIT(emit, 0x83, 0xc0, 0x22);     /* add $34,%eax */
-    done = emit_jump(emit);
-    emit_patch(emit, low, emit->code.n);
-    jit32_op_rr(jit, 0x0fbd, AX, AX);
-    zero = emit_jump_if(emit, IF_ZERO);
-    EMIT(emit, 0x83, 0xc0, 0x02); /* add $2,%eax */
-    done_low = emit_jump(emit);
-    emit_patch(emit, zero, emit->code.n);
-    emit_constant(emit, AX, 1);
-    if (type->is_signed) {
-        done_zero = emit_jump(emit);
-        emit_patch(emit, negative, emit->code.n);
-        EMIT(emit, 0x31, 0xc0);
-        emit_patch(emit, done_zero, emit->code.n);
-    }
-    emit_patch(emit, done, emit->code.n);
-    emit_patch(emit, done_low, emit->code.n);
-}
-
-/* The word at `va`, and with carry the one above it: each change is whole in the end, whoever else makes others. */
-static void locked_increment(struct jit *jit, uint64_t va, int index)
-{
-    int scale = index == AX ? 8 : 1;
-    struct emit_memory memory = {CX, index, scale, (int32_t)va}, high = high_of(memory);
-    emit_rm(&jit->emit, false, 0xf083, 0, &memory); /* lock addl $1 */
-    EMIT(&jit->emit, 1);
-    emit_rm(&jit->emit, false, 0xf083, 2, &high); /* lock adcl $0 */
-    EMIT(&jit->emit, 0);
-}
-
-static void locked_add(struct jit *jit, uint64_t va)
-{
-    struct emit_memory memory = {CX, -1, 1, (int32_t)va}, high = high_of(memory);
-    emit_rm(&jit->emit, false, 0xf001, AX, &memory);
-    emit_rm(&jit->emit, false, 0xf011, DX, &high);
-}
-
-bool jit32_map_op(struct jit *jit, const struct wire_insn *insn)
-{
-    struct emit *emit = &jit->emit;
-    uint64_t node_va, value_va;
-    const struct wire_map *map = jit_map(jit, insn->h);
-    if (insn->op != WIRE_MAGG || map->type.key_bytes || map->type.kind == WIRE_MAP_TSERIES)
-        return false;
-    uint32_t kind = map->type.kind;
-    bool hist = kind == WIRE_MAP_HIST, counts = kind != WIRE_MAP_SUM, adds = !hist && kind != WIRE_MAP_COUNT;
-    if (kind == WIRE_MAP_MIN || kind == WIRE_MAP_MAX || kind == WIRE_MAP_LHIST || (hist && map->type.param[0]))
-        return false;
-    node_va = jit->process->session_va + map->nodes_offset;
-    value_va = node_va + sizeof(struct wire_node);
-    jit32_op_va(jit, 0x83, 7, node_va + offsetof(struct wire_node, state), -1, 1); /* cmpl $LIVE: else it is left to eval_op() */
-    EMIT(emit, WIRE_NODE_LIVE);
-    jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO | IF_NOT));
-    if (hist || adds)
-        jit32_load_first(jit, insn);
-    if (hist)
-        hist_slot(jit, &map->type);
-    if (map->shards == 1) {
-        emit_constant(emit, CX, 0);
-    } else {
-        jit32_processor(jit, CX);
-        jit32_op_constant(jit, 4, CX, map->shards - 1);
-        jit32_op_rr(jit, 0x69, CX, CX); /* imul */
-        emit_u32(emit, map->value_stride);
-    }
-    if (counts)
-        locked_increment(jit, value_va, hist ? AX : -1);
-    if (adds)
-        locked_add(jit, value_va + (counts ? 8 : 0));
-    jit->cached = -1;
-    return true;
 }

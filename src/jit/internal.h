@@ -44,6 +44,7 @@ struct jit_reference {
 struct jit_node {
     uint8_t slot;  /* where it is kept, from 1; 0: it is not. The slot is 0 when the node was not found */
     bool is_found; /* an instruction before has put it there */
+    bool is_own;   /* the key is the thread's id */
     uint32_t last; /* of one that finds it: the last that uses it; 0: none */
 };
 
@@ -132,8 +133,11 @@ void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
 
 /* Fills in is_repeated, node and node_slots. */
 void jit_find_repeated(struct jit *jit);
-/* Fills in is_added_to. */
+/* Fills in is_added_to, which the former goes by. */
 void jit_find_added_to(struct jit *jit);
+/* Around the code of an operation on a map: what the body holds. */
+void jit_begin_map_op(struct jit *jit);
+void jit_end_map_op(struct jit *jit);
 
 /* ---- what an architecture gives ---- */
 
@@ -145,7 +149,7 @@ struct jit_arch {
     void (*prologue)(struct jit *jit);
     /* False: it has no code for it, and nothing has been emitted. */
     bool (*op)(struct jit *jit, const struct wire_insn *insn);
-    /* The operation finds the node of a key of 8 bytes in place. NULL: none does. */
+    /* The operation finds the node of a key of 8 bytes in place. */
     bool (*finds_node)(const struct jit *jit, const struct wire_insn *insn);
     /* Calls eval_op(). `number`: of the clause's instruction, in error records. */
     void (*call_op)(struct jit *jit, const struct wire_insn *insn, uint32_t number);

@@ -326,8 +326,8 @@ struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum 
     jit.position = memory_zero(jit.count, sizeof *jit.position);
     jit.emit.wide = model == WIRE_LP64;
     find_targets(&jit);
-    jit_find_repeated(&jit);
     jit_find_added_to(&jit);
+    jit_find_repeated(&jit);
     find_live(&jit);
     jit.hot_calls = jit.frame_bytes > JIT_STACK_FRAME_MAX;
     lay_out(&jit, false);

@@ -98,6 +98,9 @@ static void look_at_store(struct jit *jit, struct known *known, uint32_t at)
 static void look_at_map(struct jit *jit, struct known *known, uint32_t at)
 {
     const struct wire_insn *insn = &jit->insns[at];
+    for (uint32_t i = 0; i < known->words; i++)
+        if (known->word[i].offset == insn->j && known->word[i].maker->op == WIRE_CTX && known->word[i].maker->i == WIRE_CTX_TID)
+            jit->node[at].is_own = true;
     for (uint32_t i = 0; i < known->finders; i++) {
         uint32_t finder = known->finder[i];
         if (jit->insns[finder].h != insn->h || jit->insns[finder].j != insn->j)
@@ -108,7 +111,8 @@ static void look_at_map(struct jit *jit, struct known *known, uint32_t at)
             jit->node[finder].slot = ++jit->node_slots;
         }
         jit->node[finder].last = at;
-        jit->node[at] = (struct jit_node){.slot = jit->node[finder].slot, .is_found = true};
+        jit->node[at].slot = jit->node[finder].slot;
+        jit->node[at].is_found = true;
         return;
     }
     if (known->finders < KNOWN_MAX)
@@ -128,11 +132,23 @@ void jit_find_repeated(struct jit *jit)
             forget(jit, &known, 0, UINT32_MAX);
         else if (insn->op == WIRE_EMIT) /* a thread in a body has a node or a record in hand, not both */
             known.finders = 0;
-        else if (jit->arch->finds_node && jit->arch->finds_node(jit, insn))
+        else if (jit->arch->finds_node(jit, insn))
             look_at_map(jit, &known, at);
         if (stream_op_has(insn->op, 'D'))
             known.maker[insn->d] = is_constant(insn) ? insn : NULL;
     }
+}
+
+void jit_begin_map_op(struct jit *jit)
+{
+    jit_note_holds(jit, JIT_NODE);
+}
+
+void jit_end_map_op(struct jit *jit)
+{
+    if (jit->node[jit->at].last > jit->kept_until)
+        jit->kept_until = jit->node[jit->at].last;
+    jit_note_holds(jit, jit->kept_until > jit->at ? JIT_NODE : JIT_NOTHING);
 }
 
 void jit_find_added_to(struct jit *jit)

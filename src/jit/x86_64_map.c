@@ -382,7 +382,7 @@ bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
     if (!is_in_place(jit, insn))
         return false;
     const struct wire_map *map = jit_map(jit, insn->h);
-    jit_note_holds(jit, JIT_NODE);
+    jit_begin_map_op(jit);
     switch (insn->op) {
     case WIRE_MAGG:
         aggregate(jit, insn, map);
@@ -399,8 +399,6 @@ bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
     default:
         get(jit, insn, map);
     }
-    if (jit->node[jit->at].last > jit->kept_until)
-        jit->kept_until = jit->node[jit->at].last;
-    jit_note_holds(jit, jit->kept_until > jit->at ? JIT_NODE : JIT_NOTHING);
+    jit_end_map_op(jit);
     return true;
 }

@@ -242,10 +242,11 @@ static void builtin_bytes(struct lowering *emit, const struct script_expr *expr,
     for (size_t i = 0; i < sizeof name_builtins / sizeof *name_builtins; i++) {
         if (name_builtins[i].builtin != expr->builtin)
             continue;
+        /* One store: what is read as a whole should be written as a whole. */
         uint8_t reg = lower_put_ctx(emit, name_builtins[i].ctx), what = lower_push(emit);
-        lower_constant(emit, what, name_builtins[i].name);
-        lower_put_frame(emit, WIRE_FST, reg, 4, offset);
-        lower_put_frame(emit, WIRE_FST, what, 4, offset + 4);
+        lower_constant(emit, what, (uint64_t)name_builtins[i].name << 32);
+        lower_put_dab(emit, WIRE_OR, reg, reg, what);
+        lower_put_frame(emit, WIRE_FST, reg, 8, offset);
         emit->depth -= 2;
         return;
     }
