@@ -77,7 +77,7 @@ $(VICTIMS)/musl32.specs:
 
 # test/unit/FOLDER_NAME.c is one program; a test of several files is all of test/insn/state_*.c.
 UNIT_TESTS = $(patsubst test/unit/%.c,$(BUILD)/test/unit/%,$(wildcard test/unit/*.c)) $(BUILD)/test/insn/state_equal \
-	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal guarded ops softfloat cost) \
+	$(foreach w,64 32,$(addprefix $(BUILD)/test/stream/$(w)/,equal guarded holds ops softfloat cost) \
 	$(AGENT_SRC:%.c=$(BUILD)/test/stream/$(w)/obj/agent/%.o)) $(BUILD)/test/report/make
 unit-tests: $(UNIT_TESTS)
 $(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libprobity.a

@@ -162,6 +162,20 @@ static struct wire_map_state *map_state(const struct world *which, uint32_t map)
     return (struct wire_map_state *)((char *)which->session + stream_map(which->session, map)->state_offset);
 }
 
+/* Counts without a key are so high that one more carries into the upper word. */
+static void fill_counts(const struct world *which)
+{
+    for (uint32_t i = 0; i < world_map_count; i++) {
+        const struct wire_map *map = stream_map(which->session, i);
+        struct wire_node *node = (struct wire_node *)((char *)which->session + map->nodes_offset);
+        if (map->type.key_bytes || (map->type.kind != WIRE_MAP_COUNT && map->type.kind != WIRE_MAP_HIST))
+            continue;
+        node->state = WIRE_NODE_LIVE;
+        for (uint32_t word = 0; word < map->shards * map->value_stride / 8; word++)
+            ((uint64_t *)(node + 1))[word] = UINT32_MAX;
+    }
+}
+
 /* Records from `from` on have times that are in order, after `start`; then they are made equal. */
 static void check_times(const struct world *which, uint32_t from, uint64_t start)
 {
@@ -232,6 +246,8 @@ static void one(bool verbose)
     wire_state(world_interpreted.session)->off = wire_state(world_jitted.session)->off = chance(3);
     for (uint32_t i = 0, guarded = chance(10) ? WIRE_MAP_UNCOUNTED : WIRE_MAP_OPEN; i < world_map_count; i++)
         map_state(&world_interpreted, i)->guarded = map_state(&world_jitted, i)->guarded = guarded;
+    if (chance(10))
+        fill_counts(&world_interpreted), fill_counts(&world_jitted);
     uint32_t head = (uint32_t)any() & ~7u, used = chance(70) ? 0 : world_jitted.session->ring_bytes - below(12) * 8;
     ring_of(&world_interpreted)->head = ring_of(&world_jitted)->head = head;
     ring_of(&world_interpreted)->tail = ring_of(&world_jitted)->tail = head - used;
