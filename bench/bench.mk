@@ -1,7 +1,7 @@
-# `make bench`: what a probe costs, beside its peers, in one run.
+# `make bench`: what a probe costs, beside its peers, in one run. `make bench-programs`, and the scripts can be run one by one.
 bench:
 	tool/install-deps.sh --bench
-	$(MAKE) -j2 all build/bench/victim build/bench/calls build/bench/calls-pg build/bench/trace_speed build/bench/tree_speed build/bench/report_speed
+	$(MAKE) -j2 bench-programs
 	bench/run.sh; first=$$?; bench/trace.sh && bench/record.sh && bench/climb.sh && build/bench/trace_speed build/bench/trace_speed.dir && build/bench/tree_speed && build/bench/report_speed build/bench/report_speed.dir && exit $$first
 
 # Programs that time parts of the controller: build/bench/NAME_speed from bench/NAME_speed.c.
@@ -9,15 +9,21 @@ build/bench/%_speed: bench/%_speed.c $(BUILD)/libprobity.a
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(HOST_CFLAGS)) -o $@ $< $(BUILD)/libprobity.a $(LIBS)
 
+bench-programs: all $(addprefix build/bench/,victim victim32 calls calls-pg trace_speed tree_speed report_speed)
+
+BENCH_CFLAGS = -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror
 build/bench/victim: bench/victim.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -o $@ $< -pthread
+	$(CC) $(BENCH_CFLAGS) -o $@ $< -pthread
+build/bench/victim32: bench/victim.c
+	@mkdir -p $(@D)
+	$(CC) $(M32) $(BENCH_CFLAGS) -o $@ $< -pthread
 
 build/bench/calls: bench/calls.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -o $@ $<
+	$(CC) $(BENCH_CFLAGS) -o $@ $<
 build/bench/calls-pg: bench/calls.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -pg -Wall -Wextra -Werror -o $@ $<
+	$(CC) $(BENCH_CFLAGS) -pg -o $@ $<
 
-.PHONY: bench
+.PHONY: bench bench-programs

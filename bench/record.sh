@@ -14,7 +14,9 @@ calls=$PWD/build/bench/calls
 work=$(mktemp -d)
 busy=
 trap '[ -z "$busy" ] || kill -KILL "$busy" 2>/dev/null || true; rm -rf "$work"' EXIT
-[ -x "$probity" ] || { echo "bench: $probity is not built" >&2; exit 1; }
+for program in "$probity" "$victim" "$calls" "$calls-pg"; do
+    [ -x "$program" ] || { echo "bench: $program is not built; make bench-programs builds it" >&2; exit 1; }
+done
 
 ns() { # the figure in the output of a program that measures itself
     sed -n 's/^ns //p'

@@ -9,7 +9,9 @@ probity=$PWD/build/probity
 victim=$PWD/build/bench/victim
 work=$(mktemp -d)
 trap 'rm -rf "$work"; remove_perf_probes' EXIT
-[ -x "$probity" ] || { echo "bench: $probity is not built" >&2; exit 1; }
+for program in "$probity" "$victim"; do
+    [ -x "$program" ] || { echo "bench: $program is not built; make bench-programs builds it" >&2; exit 1; }
+done
 
 remove_perf_probes() {
     [ ! -e "$work/perf" ] || perf probe -q -d 'probe_victim:bench_*' 2>/dev/null || true

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What a script costs the traced program, beside bpftrace with the same script: one table from one run, the median of interleaved repetitions,
-# in nanoseconds of CPU time over the unprobed call. The last lines compare with the project's own bounds; exit 1 when one is not met.
+# in nanoseconds of CPU time over the unprobed call. push32 is the same function of a 32-bit program. The last lines compare with the project's own bounds; exit 1 when one is not met.
 # Usage: bench/trace.sh [REPETITIONS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,12 +9,15 @@ probity=$PWD/build/probity
 victim=$PWD/build/bench/victim
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-[ -x "$probity" ] || { echo "bench: $probity is not built" >&2; exit 1; }
+for program in "$probity" "$victim" "${victim}32"; do
+    [ -x "$program" ] || { echo "bench: $program is not built; make bench-programs builds it" >&2; exit 1; }
+done
 
 median() { # FILE
     sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
+functions=(push lea push32)
 names=() programs=() calls=() bounds=()
 row() { # NAME CALLS BOUND PROGRAM: FUNCTION in the program stands for the traced one
     names+=("$1") calls+=("$2") bounds+=("$3") programs+=("$4")
@@ -30,14 +33,20 @@ stack_programs=('uprobe:FUNCTION { @[ustack] = count(); }' 'uprobe:FUNCTION { @[
 stack_names=("@[ustack] = count(), 14 frames" "@[ustack(4)] = count()")
 
 # The victim prints `ns N`; what the script prints goes elsewhere.
+find() { # FUNCTION: sets file and name
+    name=${1%32} file=$victim${1#"${1%32}"}
+}
 with_probity() { # PROGRAM FUNCTION CALLS
-    "$probity" trace -q --lossless -o /dev/null -e "${1//FUNCTION/$victim:bench_$2}" -- "$victim" "$2" 1 "$3" 2>/dev/null | sed -n 's/^ns //p'
+    find "$2"
+    "$probity" trace -q --lossless -o /dev/null -e "${1//FUNCTION/$file:bench_$name}" -- "$file" "$name" 1 "$3" 2>/dev/null | sed -n 's/^ns //p'
 }
 with_bpftrace() {
-    bpftrace -o /dev/null -e "${1//FUNCTION/$victim:bench_$2}" -c "$victim $2 1 $3" 2>/dev/null | sed -n 's/^ns //p'
+    find "$2"
+    bpftrace -o /dev/null -e "${1//FUNCTION/$file:bench_$name}" -c "$file $name 1 $3" 2>/dev/null | sed -n 's/^ns //p'
 }
 plain() {
-    "$victim" "$1" 1 10000000 | sed -n 's/^ns //p'
+    find "$1"
+    "$file" "$name" 1 10000000 | sed -n 's/^ns //p'
 }
 
 peer=bpftrace why=
@@ -48,11 +57,11 @@ elif ! [ "$(with_bpftrace 'uprobe:FUNCTION { @ = count(); }' push 100)" ]; then
 fi
 
 for ((r = 0; r < repetitions; r++)); do
-    for function in push lea; do
+    for function in "${functions[@]}"; do
         plain $function >>"$work/plain.$function"
         for i in "${!names[@]}"; do
             with_probity "${programs[$i]}" $function "${calls[$i]}" >>"$work/probity.$i.$function"
-            [ -z "$peer" ] || with_bpftrace "${programs[$i]}" $function $([ $function = push ] && echo 50000 || echo 5000) >>"$work/bpftrace.$i.$function"
+            [ -z "$peer" ] || with_bpftrace "${programs[$i]}" $function $([ $function = lea ] && echo 5000 || echo 50000) >>"$work/bpftrace.$i.$function"
         done
     done
     plain deep >>"$work/plain.deep"
@@ -78,23 +87,27 @@ over() { # TOOL ROW FUNCTION
 }
 
 failed=0
-printf '%-36s %14s %14s %10s %14s %14s %10s\n' "ns over the unprobed call" "probity push" "bpftrace" "ratio" "probity lea" "bpftrace" "ratio"
+printf '%-36s' "ns over the unprobed call"
+for function in "${functions[@]}"; do
+    printf ' %15s %10s %8s' "probity $function" bpftrace ratio
+done
+echo
 for i in "${!names[@]}"; do
     line=$(printf '%-36s' "${names[$i]}")
-    for function in push lea; do
+    for function in "${functions[@]}"; do
         ours=$(over probity "$i" $function) theirs=$(over bpftrace "$i" $function)
         ratio=-
         [ -z "$theirs" ] || ratio=$(awk "BEGIN { o = $ours < 0.5 ? 0.5 : $ours; printf \"%.0f\", $theirs / o }")
-        line+=$(printf ' %14s %14s %10s' "$ours" "${theirs:--}" "$ratio")
+        line+=$(printf ' %15s %10s %8s' "$ours" "${theirs:--}" "$ratio")
         [ "${bounds[$i]}" = - ] || awk "BEGIN { exit !($ours <= ${bounds[$i]}) }" || { echo "NOT MET: ${names[$i]} ($function): $ours ns, bound ${bounds[$i]}" >>"$work/bad"; failed=1; }
-        least=$([ $function = push ] && echo 20 || echo 200)
+        least=$([ $function = lea ] && echo 200 || echo 20)
         [ "$ratio" = - ] || [ "${bounds[$i]}" = - ] || [ "$ratio" -ge "$least" ] || { echo "NOT MET: ${names[$i]} ($function): $ratio times cheaper than bpftrace, bound $least" >>"$work/bad"; failed=1; }
     done
     echo "$line"
 done
 for i in "${!stack_programs[@]}"; do
     ours=$(over probity "stack$i" deep) theirs=$(over bpftrace "stack$i" deep)
-    printf '%-36s %14s %14s %10s\n' "${stack_names[$i]}" "$ours" "${theirs:--}" "$([ -z "$theirs" ] || awk "BEGIN { printf \"%.0f\", $theirs / $ours }")"
+    printf '%-36s %15s %10s %8s\n' "${stack_names[$i]}" "$ours" "${theirs:--}" "$([ -z "$theirs" ] || awk "BEGIN { printf \"%.0f\", $theirs / $ours }")"
 done
 [ -z "$why" ] || echo "skipped: $why"
 first=$(median "$work/first")

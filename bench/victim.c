@@ -13,11 +13,19 @@ enum { BLOCKS = 20, MAX_THREADS = 64 };
 
 typedef uint32_t bench_fn(uint32_t a);
 bench_fn bench_push, bench_lea;
+#ifdef __i386__
+__asm__(".text\n.p2align 5\n.globl bench_push\n.type bench_push,@function\n"
+        "bench_push: push %ebx\n mov 8(%esp), %ebx\n lea 1(%ebx), %eax\n imul $3, %eax, %eax\n pop %ebx\n ret\n"
+        ".size bench_push, . - bench_push\n"
+        ".p2align 5\n.globl bench_lea\n.type bench_lea,@function\n"
+        "bench_lea: lea 4(%esp), %eax\n mov (%eax), %eax\n imul $3, %eax, %eax\n ret\n.size bench_lea, . - bench_lea\n.p2align 5\n");
+#else
 __asm__(
     ".text\n.p2align 5\n.globl bench_push\n.type bench_push,@function\n"
     "bench_push: push %rbx\n mov %edi, %ebx\n lea 1(%rbx), %eax\n imul $3, %eax, %eax\n pop %rbx\n ret\n.size bench_push, . - bench_push\n"
     ".p2align 5\n.globl bench_lea\n.type bench_lea,@function\n"
     "bench_lea: lea 1(%rdi), %eax\n imul $3, %eax, %eax\n xor $5, %eax\n ret\n.size bench_lea, . - bench_lea\n.p2align 5\n");
+#endif
 
 enum { DEPTH = 10 };
 
