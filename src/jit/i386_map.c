@@ -1,6 +1,6 @@
 /* Maps: 32-bit code. As in 64-bit code (x86_64_map.c), where the reasons are; esi holds the node. Integers are two words here. One is set
- * by cmpxchg8b, which needs no lock to be seen by others as a whole. It is read by cmpxchg8b with a lock, or, when the key is the thread's
- * own id, so that nobody else sets it, word by word. Adding to integers is left to eval_op(). */
+ * by cmpxchg8b, which needs no lock to be seen by others as a whole. It is read by cmpxchg8b with a lock, or, when the key is the
+ * thread's own id, so that nobody else sets it, word by word. */
 #include "jit/i386.h"
 
 #include "stream/map.h"
@@ -72,13 +72,17 @@ static void look_up(struct jit *jit, const struct wire_insn *insn, const struct 
     jit_lead_to_call(jit, emit_jump_if(emit, IF_ZERO | IF_NOT));
 }
 
-/* Likewise, or the one that an operation before has found; then *absent is 0. The accumulator is lost. */
+/* Likewise, or the one that an operation before has found, or the only one; then *absent is 0. The accumulator is lost. */
 static void find(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map, size_t *absent)
 {
     const struct jit_node *node = &jit->node[jit->at];
     jit->used |= 1u << SI;
     jit->cached = -1;
     *absent = 0;
+    if (!map->type.key_bytes) {
+        emit_constant(&jit->emit, SI, jit->process->session_va + map->nodes_offset);
+        return;
+    }
     if (node->is_found) {
         jit32_op_sp(jit, 0x8b, SI, node_slot(jit));
         jit32_op_rr(jit, 0x85, SI, SI);
@@ -107,6 +111,12 @@ static void compare_state(struct jit *jit, uint8_t state)
 {
     op_node(jit, 0x83, 7, offsetof(struct wire_node, state)); /* cmpl */
     EMIT(&jit->emit, state);
+}
+
+static void check_live(struct jit *jit)
+{
+    compare_state(jit, WIRE_NODE_LIVE);
+    jit_lead_to_call(jit, emit_jump_if(&jit->emit, IF_ZERO | IF_NOT));
 }
 
 static void store_state(struct jit *jit, uint32_t state)
@@ -261,26 +271,63 @@ static void get(struct jit *jit, const struct wire_insn *insn, const struct wire
     jit32_result(jit, insn);
 }
 
-static void set(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
+/* A node that is neither is left to eval_op(). */
+static void check_live_or_dead(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
     _Static_assert(WIRE_NODE_DEAD == WIRE_NODE_LIVE + 1, "one comparison");
-    jit->used |= 1u << BX;
-    find_one(jit, insn, map);
     op_node(jit, 0x8b, CX, offsetof(struct wire_node, state));
     jit32_op_rr(jit, 0x83, 5, CX); /* sub */
     EMIT(emit, WIRE_NODE_LIVE);
     jit32_op_rr(jit, 0x83, 7, CX); /* cmp */
     EMIT(emit, WIRE_NODE_DEAD - WIRE_NODE_LIVE);
     jit_lead_to_call(jit, emit_jump_if(emit, IF_ABOVE));
-    jit32_op_sp(jit, 0x8b, BX, jit->slot_offset[insn->a]);
-    jit32_op_sp(jit, 0x8b, CX, jit->slot_offset[insn->a] + 4);
+}
+
+/* edx:eax = the integer of the node, read word by word: cmpxchg8b tells if it was not that. */
+static void load_words(struct jit *jit, const struct wire_map *map)
+{
     op_node(jit, 0x8b, AX, value_offset(map));
     op_node(jit, 0x8b, DX, value_offset(map) + 4);
+}
+
+static void set(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
+{
+    struct emit *emit = &jit->emit;
+    bool may_rise = map->type.key_bytes && !jit->is_added_to[insn->h];
+    jit->used |= 1u << BX;
+    find_one(jit, insn, map);
+    if (may_rise)
+        check_live_or_dead(jit);
+    else
+        check_live(jit);
+    jit32_op_sp(jit, 0x8b, BX, jit->slot_offset[insn->a]);
+    jit32_op_sp(jit, 0x8b, CX, jit->slot_offset[insn->a] + 4);
+    load_words(jit, map);
     size_t again = emit->code.n;
     op_node(jit, 0x0fc7, 1, value_offset(map)); /* cmpxchg8b */
     emit_patch(emit, emit_jump_if(emit, IF_ZERO | IF_NOT), again);
-    store_state(jit, WIRE_NODE_LIVE);
+    if (may_rise)
+        store_state(jit, WIRE_NODE_LIVE);
+}
+
+static void add(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
+{
+    struct emit *emit = &jit->emit;
+    jit->used |= 1u << BX;
+    find_one(jit, insn, map);
+    check_live(jit);
+    load_words(jit, map);
+    size_t again = emit->code.n;
+    jit32_op_rr(jit, 0x89, AX, BX);
+    jit32_op_rr(jit, 0x89, DX, CX);
+    jit32_op_sp(jit, 0x03, BX, jit->slot_offset[insn->a]);     /* add */
+    jit32_op_sp(jit, 0x13, CX, jit->slot_offset[insn->a] + 4); /* adc */
+    op_node(jit, 0xf00fc7, 1, value_offset(map));              /* lock cmpxchg8b */
+    emit_patch(emit, emit_jump_if(emit, IF_ZERO | IF_NOT), again);
+    jit32_op_rr(jit, 0x89, BX, AX);
+    jit32_op_rr(jit, 0x89, CX, DX);
+    jit32_result(jit, insn);
 }
 
 static void delete_key(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map)
@@ -324,13 +371,13 @@ static bool is_in_place(const struct jit *jit, const struct wire_insn *insn)
         type = &jit_map(jit, insn->h)->type;
         return (!type->key_bytes || type->key_bytes == 8) && type->kind != WIRE_MAP_TSERIES && type->kind != WIRE_MAP_MIN &&
                type->kind != WIRE_MAP_MAX && type->kind != WIRE_MAP_LHIST && (type->kind != WIRE_MAP_HIST || !type->param[0]);
-    case WIRE_MSET:
-        return jit_map(jit, insn->h)->type.key_bytes == 8 && !jit->is_added_to[insn->h];
     case WIRE_MGET:
     case WIRE_MHAS:
+    case WIRE_MSET:
+    case WIRE_MADD:
     case WIRE_MDEL:
         type = &jit_map(jit, insn->h)->type;
-        return type->key_bytes == 8 && type->kind != WIRE_MAP_TSERIES;
+        return (type->key_bytes == 8 || (!type->key_bytes && insn->op != WIRE_MDEL)) && type->kind != WIRE_MAP_TSERIES;
     default:
         return false;
     }
@@ -353,6 +400,9 @@ bool jit32_map_op(struct jit *jit, const struct wire_insn *insn)
         break;
     case WIRE_MSET:
         set(jit, insn, map);
+        break;
+    case WIRE_MADD:
+        add(jit, insn, map);
         break;
     case WIRE_MDEL:
         delete_key(jit, insn, map);

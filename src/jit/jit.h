@@ -12,9 +12,9 @@
  *     in integers.
  *  2. It uses at most JIT_STACK_MAX bytes of the stack besides what it calls: larger frames come from the session's pool.
  *  3. Arithmetic, jumps, context, frame access, small records, and count, sum, hist and integers in maps without a key or with one of 8
- *     bytes are done in place (in 32-bit code without lhist, adding to integers, and integers without a key); the rest calls eval_op() in
- *     the agent with the instruction, which lies among the body's constants. So whatever is not done in place is the same code as the
- *     interpreter's. A thread in a body may hold what it found in a map, over several operations; jit_depth.holds says where.
+ *     bytes are done in place (in 32-bit code without lhist); the rest calls eval_op() in the agent with the instruction, which lies among
+ *     the body's constants. So whatever is not done in place is the same code as the interpreter's. A thread in a body may hold what it
+ *     found in a map, over several operations; jit_depth.holds says where.
  *  4. What is not verified is not compiled. */
 #ifndef JIT_JIT_H
 #define JIT_JIT_H
