@@ -352,7 +352,7 @@ static bool op(struct jit *jit, const struct wire_insn *insn)
 {
     jit->used |= 1u << CX | 1u << DX;
     return jit32_number_op(jit, insn) || control_op(jit, insn) || place_op(jit, insn) || jit32_frame_op(jit, insn) ||
-           jit32_map_op(jit, insn) || jit32_ring_op(jit, insn);
+           jit_map_op(jit, insn) || jit32_ring_op(jit, insn);
 }
 
 static bool takes_first(uint32_t number)
@@ -554,7 +554,7 @@ const struct jit_arch jit_i386 = {
     .numbers = {WIRE_REG32_AX, WIRE_REG32_CX, WIRE_REG32_DX, WIRE_REG32_BX, WIRE_REG32_SP, WIRE_REG32_BP, WIRE_REG32_SI, WIRE_REG32_DI},
     .prologue = prologue,
     .op = op,
-    .finds_node = jit32_finds_node,
+    .map = &jit_map_i386,
     .call_op = call_op,
     .compare_and_jump = jit32_compare_and_jump,
     .epilogue = epilogue,

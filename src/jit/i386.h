@@ -43,11 +43,6 @@ void jit32_shift(struct jit *jit, enum jit32_shift kind, uint32_t count);
 
 bool jit32_frame_op(struct jit *jit, const struct wire_insn *insn);
 
-/* ---- i386_map.c ---- */
-
-bool jit32_map_op(struct jit *jit, const struct wire_insn *insn);
-bool jit32_finds_node(const struct jit *jit, const struct wire_insn *insn);
-
 /* ---- i386_ring.c ---- */
 
 bool jit32_ring_op(struct jit *jit, const struct wire_insn *insn);

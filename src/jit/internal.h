@@ -135,11 +135,23 @@ void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
 void jit_find_repeated(struct jit *jit);
 /* Fills in is_added_to, which the former goes by. */
 void jit_find_added_to(struct jit *jit);
-/* Around the code of an operation on a map: what the body holds. */
-void jit_begin_map_op(struct jit *jit);
-void jit_end_map_op(struct jit *jit);
+
+/* ---- map.c ---- */
+
+/* The operation finds the node of a key of 8 bytes in place. */
+bool jit_finds_node(const struct jit *jit, const struct wire_insn *insn);
+/* False: it is no operation on a map that is done in place. */
+bool jit_map_op(struct jit *jit, const struct wire_insn *insn);
 
 /* ---- what an architecture gives ---- */
+
+/* The code of operations on maps; get is also MHAS's. */
+typedef void jit_map_code(struct jit *jit, const struct wire_insn *insn, const struct wire_map *map);
+struct jit_map_arch {
+    jit_map_code *aggregate, *set, *add, *delete_key, *get;
+    bool has_lhist;
+};
+extern const struct jit_map_arch jit_map_x86_64, jit_map_i386;
 
 struct jit_arch {
     uint32_t caller_saved;  /* general registers that a call of the agent may change */
@@ -149,8 +161,7 @@ struct jit_arch {
     void (*prologue)(struct jit *jit);
     /* False: it has no code for it, and nothing has been emitted. */
     bool (*op)(struct jit *jit, const struct wire_insn *insn);
-    /* The operation finds the node of a key of 8 bytes in place. */
-    bool (*finds_node)(const struct jit *jit, const struct wire_insn *insn);
+    const struct jit_map_arch *map;
     /* Calls eval_op(). `number`: of the clause's instruction, in error records. */
     void (*call_op)(struct jit *jit, const struct wire_insn *insn, uint32_t number);
     /* The comparison and the jump by it. */

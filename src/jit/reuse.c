@@ -132,23 +132,11 @@ void jit_find_repeated(struct jit *jit)
             forget(jit, &known, 0, UINT32_MAX);
         else if (insn->op == WIRE_EMIT) /* a thread in a body has a node or a record in hand, not both */
             known.finders = 0;
-        else if (jit->arch->finds_node(jit, insn))
+        else if (jit_finds_node(jit, insn))
             look_at_map(jit, &known, at);
         if (stream_op_has(insn->op, 'D'))
             known.maker[insn->d] = is_constant(insn) ? insn : NULL;
     }
-}
-
-void jit_begin_map_op(struct jit *jit)
-{
-    jit_note_holds(jit, JIT_NODE);
-}
-
-void jit_end_map_op(struct jit *jit)
-{
-    if (jit->node[jit->at].last > jit->kept_until)
-        jit->kept_until = jit->node[jit->at].last;
-    jit_note_holds(jit, jit->kept_until > jit->at ? JIT_NODE : JIT_NOTHING);
 }
 
 void jit_find_added_to(struct jit *jit)

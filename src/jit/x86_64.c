@@ -324,7 +324,7 @@ static bool place_op(struct jit *jit, const struct wire_insn *insn)
 static bool op(struct jit *jit, const struct wire_insn *insn)
 {
     return jit64_number_op(jit, insn) || control_op(jit, insn) || place_op(jit, insn) || jit64_frame_op(jit, insn) ||
-           jit64_map_op(jit, insn) || jit64_ring_op(jit, insn);
+           jit_map_op(jit, insn) || jit64_ring_op(jit, insn);
 }
 
 static bool takes_first(uint32_t number)
@@ -544,7 +544,7 @@ const struct jit_arch jit_x86_64 = {
                 WIRE_REG64_R15},
     .prologue = prologue,
     .op = op,
-    .finds_node = jit64_finds_node,
+    .map = &jit_map_x86_64,
     .call_op = call_op,
     .compare_and_jump = jit64_compare_and_jump,
     .epilogue = epilogue,

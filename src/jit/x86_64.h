@@ -36,11 +36,6 @@ void jit64_shift(struct jit *jit, int extension, uint32_t count);
 
 bool jit64_frame_op(struct jit *jit, const struct wire_insn *insn);
 
-/* ---- x86_64_map.c ---- */
-
-bool jit64_map_op(struct jit *jit, const struct wire_insn *insn);
-bool jit64_finds_node(const struct jit *jit, const struct wire_insn *insn);
-
 /* ---- x86_64_ring.c ---- */
 
 bool jit64_ring_op(struct jit *jit, const struct wire_insn *insn);

@@ -349,56 +349,11 @@ static void delete_key(struct jit *jit, const struct wire_insn *insn, const stru
     jit64_result(jit, insn);
 }
 
-/* ---- any ---- */
-
-static bool is_in_place(const struct jit *jit, const struct wire_insn *insn)
-{
-    switch (insn->op) {
-    case WIRE_MGET:
-    case WIRE_MHAS:
-    case WIRE_MSET:
-    case WIRE_MADD:
-    case WIRE_MDEL:
-    case WIRE_MAGG:
-        break;
-    default:
-        return false;
-    }
-    const struct wire_map_type *type = &jit_map(jit, insn->h)->type;
-    if (type->kind == WIRE_MAP_TSERIES || (type->key_bytes && type->key_bytes != 8))
-        return false;
-    if (insn->op == WIRE_MAGG)
-        return type->kind != WIRE_MAP_MIN && type->kind != WIRE_MAP_MAX && (type->kind != WIRE_MAP_HIST || !type->param[0]);
-    return insn->op != WIRE_MDEL || type->key_bytes; /* deleting where there is no key is rare */
-}
-
-bool jit64_finds_node(const struct jit *jit, const struct wire_insn *insn)
-{
-    return is_in_place(jit, insn) && jit_map(jit, insn->h)->type.key_bytes;
-}
-
-bool jit64_map_op(struct jit *jit, const struct wire_insn *insn)
-{
-    if (!is_in_place(jit, insn))
-        return false;
-    const struct wire_map *map = jit_map(jit, insn->h);
-    jit_begin_map_op(jit);
-    switch (insn->op) {
-    case WIRE_MAGG:
-        aggregate(jit, insn, map);
-        break;
-    case WIRE_MSET:
-        set(jit, insn, map);
-        break;
-    case WIRE_MADD:
-        add(jit, insn, map);
-        break;
-    case WIRE_MDEL:
-        delete_key(jit, insn, map);
-        break;
-    default:
-        get(jit, insn, map);
-    }
-    jit_end_map_op(jit);
-    return true;
-}
+const struct jit_map_arch jit_map_x86_64 = {
+    .aggregate = aggregate,
+    .set = set,
+    .add = add,
+    .delete_key = delete_key,
+    .get = get,
+    .has_lhist = true,
+};

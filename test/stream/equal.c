@@ -111,7 +111,7 @@ static void interpret(void)
 
 /* ---- step by step ---- */
 
-enum { STEP_FLAG = 0x100, STEPS_MOST = 3000 };
+enum { STEPS_MOST = 3000 };
 #ifdef __x86_64__
 enum { PC = REG_RIP, SP = REG_RSP };
 #else
@@ -133,15 +133,7 @@ static void on_step(int number, siginfo_t *info, void *context)
     if (at < stepped->code.n && depth >= 0)
         is_depth_wrong |= *(const uintptr_t *)((uintptr_t)reg[SP] + (uintptr_t)depth) != (uintptr_t)equal_return;
     if ((uintptr_t)reg[PC] == (uintptr_t)equal_return || ++steps == STEPS_MOST)
-        reg[REG_EFL] &= ~STEP_FLAG;
-}
-
-static void be_ready_to_step(void)
-{
-    static char handler_stack[64 << 10];
-    sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
-    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigaction(SIGTRAP, &action, NULL);
+        reg[REG_EFL] &= ~EQUAL_STEP_FLAG;
 }
 
 static void run_body(void)
@@ -273,7 +265,7 @@ static void one(bool verbose)
     for (int run = 0; run < RUNS && spent == error_seen[WIRE_ERROR_FUEL]; run++) { /* to run until the fuel is spent takes long */
         make_machine();
         stepped = seed % 64 == 0 && run == 0 ? &body : NULL;
-        equal_in.flags |= stepped ? STEP_FLAG : 0;
+        equal_in.flags |= stepped ? EQUAL_STEP_FLAG : 0;
         steps = 0;
         uint32_t from = ring_of(&world_interpreted)->head;
         uint64_t start = __rdtsc();
@@ -377,7 +369,7 @@ int main(int argc, char **argv)
         perror("mprotect");
     for (int i = 0; i < STACK_BYTES / 2; i++)
         stack[i] = (uint8_t)(i * 37 ^ i >> 8);
-    be_ready_to_step();
+    equal_catch_steps(on_step);
     world_init();
     for (uint64_t i = 0; i < count; i++, seed++) {
         equal_random = seed * 0xd1342543de82ef95;

@@ -11,6 +11,7 @@
 #include "stream/stream.h"
 #include "wire/session.h"
 
+#include <signal.h>
 #include <stdbool.h>
 
 #ifdef __x86_64__
@@ -96,5 +97,10 @@ extern uint64_t equal_place;
 void equal_call(uintptr_t body);
 /* Where a body returns to. */
 extern const char equal_return[];
+/* Verifies the stream and puts the body of clause 1 at `code`. Ends the test when it can not. */
+void equal_compile(const struct wire_stream *stream, const struct jit_process *process, uint8_t *code, struct jit_body *body);
+/* A body that is called with the flag set is stepped: the handler is called before each instruction, on a stack of its own. */
+enum { EQUAL_STEP_FLAG = 0x100 };
+void equal_catch_steps(void (*on_step)(int number, siginfo_t *info, void *context));
 
 #endif

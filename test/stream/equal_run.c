@@ -1,5 +1,9 @@
 #include "test/stream/equal.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 struct machine equal_in, equal_out;
 uint64_t equal_place;
 uintptr_t equal_body, equal_own_sp;
@@ -24,11 +28,12 @@ __asm__(".text\n .globl equal_enter, equal_return\n equal_enter:\n" LINE("push %
 #define EACH(move) move(0, eax) move(1, ecx) move(2, edx) move(3, ebx) move(5, ebp) move(6, esi) move(7, edi)
 #define LOAD(number, name) LINE("mov equal_in+8*" #number ",%" #name)
 #define STORE(number, name) LINE("mov %" #name ",equal_out+8*" #number)
-__asm__(".text\n .globl equal_enter, equal_return\n equal_enter:\n" LINE("push %ebx; push %ebp; push %esi; push %edi") LINE("mov %esp,equal_own_sp")
-            LINE("fxrstor equal_in+144") LINE("push equal_in+128; popf") EACH(LOAD) LINE("mov equal_in+32,%esp")
-                LINE("push equal_place; call *equal_body; equal_return:") LINE("lea 4(%esp),%esp; mov %esp,equal_out+32") EACH(STORE)
-                    LINE("mov equal_own_sp,%esp") LINE("pushf; pop equal_out+128; cld; fxsave equal_out+144; fninit")
-                        LINE("movl $0x1f80,-4(%esp); ldmxcsr -4(%esp)") LINE("pop %edi; pop %esi; pop %ebp; pop %ebx; ret"));
+__asm__(".text\n .globl equal_enter, equal_return\n equal_enter:\n" LINE("push %ebx; push %ebp; push %esi; push %edi")
+            LINE("mov %esp,equal_own_sp") LINE("fxrstor equal_in+144") LINE("push equal_in+128; popf") EACH(LOAD)
+                LINE("mov equal_in+32,%esp") LINE("push equal_place; call *equal_body; equal_return:")
+                    LINE("lea 4(%esp),%esp; mov %esp,equal_out+32") EACH(STORE) LINE("mov equal_own_sp,%esp")
+                        LINE("pushf; pop equal_out+128; cld; fxsave equal_out+144; fninit") LINE("movl $0x1f80,-4(%esp); ldmxcsr -4(%esp)")
+                            LINE("pop %edi; pop %esi; pop %ebp; pop %ebx; ret"));
 #endif
 _Static_assert(offsetof(struct machine, flags) == 128 && offsetof(struct machine, fx) == 144, "as above");
 
@@ -38,4 +43,24 @@ void equal_call(uintptr_t body)
 {
     equal_body = body;
     equal_enter();
+}
+
+void equal_compile(const struct wire_stream *stream, const struct jit_process *process, uint8_t *code, struct jit_body *body)
+{
+    struct err *error = stream_verify(stream, stream->bytes);
+    if (!error)
+        error = jit_compile(stream, 1, MODEL, process, (uintptr_t)code, body);
+    if (error) {
+        printf("FAIL %s\n", error->message);
+        exit(1);
+    }
+    memcpy(code, body->code.at, body->code.n);
+}
+
+void equal_catch_steps(void (*on_step)(int number, siginfo_t *info, void *context))
+{
+    static char handler_stack[64 << 10];
+    sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaction(SIGTRAP, &action, NULL);
 }

@@ -51,14 +51,7 @@ static uint32_t calls_of(uint8_t *code, uint32_t op, uint32_t map, bool guarded)
         stream_map_aggregate(world->session, map, &key, 5, 1, 0);
     state_of(map)->deleted = 1;
     state_of(map)->guarded = guarded;
-    struct err *error = stream_verify(stream, stream->bytes);
-    if (!error)
-        error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
-    if (error) {
-        printf("FAIL %s\n", error->message);
-        exit(1);
-    }
-    memcpy(code, body.code.at, body.code.n);
+    equal_compile(stream, &process, code, &body);
     jit_body_deinit(&body);
     static char stack[1 << 16] __attribute__((aligned(16)));
     equal_in.reg[4] = (uintptr_t)stack + sizeof stack - 4096;

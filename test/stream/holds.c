@@ -17,7 +17,7 @@ enum { PC = REG_RIP };
 #else
 enum { PC = REG_EIP };
 #endif
-enum { STEP_FLAG = 0x100, CODE_BYTES = 1 << 16, OTHER = 88, OLD = 5, NEW = 6, OTHERS = 7 };
+enum { CODE_BYTES = 1 << 16, OTHER = 88, OLD = 5, NEW = 6, OTHERS = 7 };
 enum { LIVING, DEAD, ABSENT, BEGINNINGS };
 
 uint64_t equal_random = 1;
@@ -117,15 +117,7 @@ static void on_step(int number, siginfo_t *info, void *context)
         give_value(OTHER, OTHERS);
     }
     if ((uintptr_t)reg[PC] == (uintptr_t)equal_return)
-        reg[REG_EFL] &= ~STEP_FLAG;
-}
-
-static void be_ready_to_step(void)
-{
-    static char handler_stack[64 << 10];
-    sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
-    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigaction(SIGTRAP, &action, NULL);
+        reg[REG_EFL] &= ~EQUAL_STEP_FLAG;
 }
 
 /* ---- a program ---- */
@@ -168,14 +160,7 @@ static void prepare(uint32_t number, int beginning)
     give_value(OTHER, 1);
     delete (OTHER);
     begin(beginning);
-    struct err *error = stream_verify(stream, stream->bytes);
-    if (!error)
-        error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
-    if (error) {
-        printf("FAIL %s\n", error->message);
-        exit(1);
-    }
-    memcpy(code, body.code.at, body.code.n);
+    equal_compile(stream, &process, code, &body);
 }
 
 static void check(uint32_t number, int beginning)
@@ -196,7 +181,7 @@ static bool check_step(uint32_t number, int beginning)
     static char stack[1 << 16] __attribute__((aligned(16)));
     prepare(number, beginning);
     equal_in.reg[4] = (uintptr_t)stack + sizeof stack - 4096;
-    equal_in.flags = 2 | STEP_FLAG;
+    equal_in.flags = 2 | EQUAL_STEP_FLAG;
     step = 0;
     is_given = false;
     equal_call((uintptr_t)code);
@@ -210,7 +195,7 @@ int main(void)
     uint32_t steps = 0, given = 0;
     code = world_pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
     world_init();
-    be_ready_to_step();
+    equal_catch_steps(on_step);
     for (uint32_t number = 0; number < PROGRAMS; number++)
         for (int beginning = 0; beginning < BEGINNINGS; beginning++) {
             for (wanted_step = 0; check_step(number, beginning); wanted_step++)
