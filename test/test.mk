@@ -96,7 +96,7 @@ $(BUILD)/test/report/make: test/report/make.c test/report/make.h $(BUILD)/libpro
 # direction of string instructions are then the traced program's.
 EQUAL_AGENT_SRC = $(FREESTANDING_SRC) test/stream/equal_world.c
 EQUAL_HOST_SRC = $(wildcard src/base/*.c src/jit/*.c) $(addprefix src/stream/,verify.c stream.c op.c dump.c) \
-	$(addprefix test/stream/,equal_program.c equal_run.c)
+	$(addprefix test/stream/,equal_program.c equal_run.c equal_body.c)
 define stream_rules
 $(BUILD)/test/stream/$(1)/obj/agent/%.o: %.c
 	@mkdir -p $$(@D)

@@ -3,6 +3,7 @@
  * equal_world.c   the stream around a program, the two session memories, the port
  * equal_program.c random programs
  * equal_run.c     running a body with a given machine state
+ * equal_body.c    making a body, stepping it
  * equal.c         the comparison */
 #ifndef TEST_STREAM_EQUAL_H
 #define TEST_STREAM_EQUAL_H
