@@ -1,8 +1,8 @@
 # `make bench`: what a probe costs, beside its peers, in one run. `make bench-programs`, and the scripts can be run one by one.
 bench:
-	tool/install-deps.sh --bench
-	$(MAKE) -j2 bench-programs
-	bench/run.sh; first=$$?; bench/trace.sh && bench/record.sh && bench/climb.sh && build/bench/trace_speed build/bench/trace_speed.dir && build/bench/tree_speed && build/bench/report_speed build/bench/report_speed.dir && exit $$first
+	@tool/install-deps.sh --bench
+	+@tool/quietly.sh build/log/bench-build.log $(MAKE) -j2 bench-programs
+	@bench/all.sh
 
 # Programs that time parts of the controller: build/bench/NAME_speed from bench/NAME_speed.c.
 build/bench/%_speed: bench/%_speed.c $(BUILD)/libprobity.a

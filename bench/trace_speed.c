@@ -60,10 +60,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < BATCH; i++)
         records[i] = (struct trace_record){.major = TRACE_CALL, .minor = (uint8_t)(1 + i % 2), .number = (uint32_t)(i / 2 * 7 % FUNCTIONS)};
     double start, writing = 0, before_own = own_time();
-    uint64_t time_ns = 0;
+    uint64_t time_ns = 0, written = 0; /* the sum of their numbers */
     for (size_t batch = 0; batch < count; batch++) {
-        for (size_t i = 0; i < BATCH; i++)
+        for (size_t i = 0; i < BATCH; i++) {
             records[i].time_ns = time_ns += 30;
+            written += records[i].number;
+        }
         double before = now();
         for (size_t i = 0; i < BATCH; i++)
             trace_write(writer, batch % THREADS, &records[i]);
@@ -82,12 +84,14 @@ int main(int argc, char **argv)
         struct trace_cursor *cursor;
         check(trace_cursor_open(trace, i, &cursor));
         for (size_t got; (got = trace_next(cursor, records, BATCH)) > 0; found += got)
-            sum += records[0].number;
+            for (size_t k = 0; k < got; k++)
+                sum += records[k].number;
         trace_cursor_close(cursor);
     }
     double took = now() - start;
     printf("read: %.1f million records a second\n", (double)found / took / 1e6);
-    bool is_right = (double)found == total && !trace_info(trace)->is_cut && sum;
+    /* The numbers are all there, and each what was written. */
+    bool is_right = (double)found == total && !trace_info(trace)->is_cut && sum == written;
     trace_close(trace);
     check(trace_writer_create(argv[1], &(struct trace_about){0}, &writer));
     trace_writer_discard(writer);

@@ -1,10 +1,10 @@
 #!/bin/bash
 # Runs the tests: programs in $BUILD/test/unit, scripts in test/unit and test/live; or only those named on the command line
-# (`test/run.sh live_storm`). Two at a time, except tests whose source has a line `alone: yes`: they measure times and numbers of samples, and what counts
-# is the median of three. So where a figure is out of bounds at first two more runs have to be right; a target that was harmed, a crash and a hang
-# have no second chance. A test exits 0 (passed), 77 (skipped, the last line it
-# printed says why) or anything else (failed). `timeout: SECONDS` in the source changes the time limit. Logs are in $BUILD/log. The last
-# line is `N passed, N failed`, with `, N skipped` when some were.
+# (`test/run.sh live_storm`). Two at a time, except tests whose source has a line `alone: yes`, which come last, one at a time.
+# A test exits 0 (passed), 77 (skipped, the last line it printed says why), 75 (all that it could check is right, but a figure that it measured is out
+# of bounds) or anything else (failed). What counts of a figure is the median of three: after 75 the test is run twice more, and both have to
+# pass. Nothing else is tried again. `timeout: SECONDS` in the source changes the time limit. Logs are in $BUILD/log. A test takes one
+# line; what the failed ones printed last follows at the end. The last line is `N passed, N failed`, with `, N skipped` when some were.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BUILD=${BUILD:-build}
@@ -45,72 +45,68 @@ limit() { # SOURCE
     echo "$seconds"
 }
 
-# Leaves ok, skip or FAIL as its result.
+# Leaves ok, skip, figure or FAIL as its result.
 run_one() { # INDEX
-    local name=${names[$1]} start end code=0 word seconds
+    local name=${names[$1]} start end code=0 word seconds why=
     seconds=$(limit "${sources[$1]}")
     start=$EPOCHREALTIME
     timeout -k 10 "$seconds" "${commands[$1]}" >"$log/$name.log" 2>&1 </dev/null || code=$?
     end=$EPOCHREALTIME
     case $code in
     0) word=ok ;;
-    77) word=skip ;;
-    *) word=FAIL ;;
+    75) word=figure why=": out of bounds: $(grep -a '^out of bounds: ' "$log/$name.log" | tail -n 1 | cut -c 16-)" ;;
+    77) word=skip why=": $(tail -n 1 "$log/$name.log")" ;;
+    124 | 137) word=FAIL why=": stopped after $seconds s" ;;
+    *) word=FAIL why=": exit $code" ;;
     esac
     # One write, so that two tests that end together do not mix their lines.
-    {
-        printf '%s %s (%s s)' "$word" "$name" "$(awk "BEGIN { printf \"%.1f\", $end - $start }")"
-        case $word in
-        skip) printf ': %s\n' "$(tail -n 1 "$log/$name.log")" ;;
-        FAIL)
-            if [ $code = 124 ] || [ $code = 137 ]; then printf ': stopped after %s s\n' "$seconds"; else printf ': exit %s\n' "$code"; fi
-            # What failed may be said before much of what was printed.
-            { head -n -15 "$log/$name.log" | grep -aE '^(FAIL|wrong): ' | tail -n 5 || true; tail -n 15 "$log/$name.log"; } | sed 's/^/    /'
-            ;;
-        *) printf '\n' ;;
-        esac
-    } >"$log/$name.report"
-    cat "$log/$name.report"
+    printf '%s %s (%s s)%s\n' "$word" "$name" "$(awk "BEGIN { printf \"%.1f\", $end - $start }")" "$why"
     echo "$word" >"$log/$name.result"
 }
 
-measures() { # INDEX
+# A figure counts by the median of three.
+run_test() { # INDEX
+    local result=$log/${names[$1]}.result
+    run_one "$1"
+    [ "$(cat "$result")" = figure ] || return 0
+    for _ in 2 3; do
+        run_one "$1"
+        if [ "$(cat "$result")" != ok ]; then
+            echo FAIL >"$result"
+            return 0
+        fi
+    done
+}
+
+is_alone() { # INDEX
     grep -q 'alone: yes' "${sources[$1]}"
 }
 
 run_shared() {
     local i running=0
     for i in "${!names[@]}"; do
-        if measures "$i"; then continue; fi
+        if is_alone "$i"; then continue; fi
         if [ "$running" -ge 2 ]; then
             wait -n || true
             running=$((running - 1))
         fi
-        run_one "$i" &
+        run_test "$i" &
         running=$((running + 1))
     done
     wait
 }
 
-# It failed, and by nothing but what was measured.
-is_out_of_bounds() { # NAME
-    head -n 1 "$log/$1.report" | grep -q '^FAIL .*: exit 1$' &&
-        ! grep -aE '^(FAIL|wrong): ' "$log/$1.log" | grep -qwE 'text|restored|left behind|harmed|not as it was|has ended|died|exit code|LOST|0 lost|not exact|hooks|descriptors'
+run_alone() {
+    local i
+    for i in "${!names[@]}"; do
+        if is_alone "$i"; then run_test "$i"; fi
+    done
 }
 
-run_alone() {
-    local i result
-    for i in "${!names[@]}"; do
-        measures "$i" || continue
-        result=$log/${names[$i]}.result
-        run_one "$i"
-        if is_out_of_bounds "${names[$i]}"; then
-            for _ in 2 3; do
-                run_one "$i"
-                [ "$(cat "$result")" = ok ] || break
-            done
-        fi
-    done
+# What failed may be said before much of what was printed.
+show_failure() { # NAME
+    echo "--- $1: the end of $log/$1.log"
+    { head -n -15 "$log/$1.log" | grep -aE '^(FAIL|wrong|out of bounds): ' | tail -n 5 || true; tail -n 15 "$log/$1.log"; } | sed 's/^/    /'
 }
 
 for name in "${names[@]}"; do rm -f "$log/$name.result"; done
@@ -122,7 +118,10 @@ for name in "${names[@]}"; do
     case $(cat "$log/$name.result" 2>/dev/null || echo FAIL) in
     ok) passed=$((passed + 1)) ;;
     skip) skipped=$((skipped + 1)) ;;
-    *) failed=$((failed + 1)) ;;
+    *)
+        failed=$((failed + 1))
+        show_failure "$name"
+        ;;
     esac
 done
 summary="$passed passed, $failed failed"

@@ -133,20 +133,25 @@ $(filter $(BUILD)/fuzz/stream_%,$(FUZZERS)): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/
 	$(CC) $(FUZZ_CFLAGS) -o $@ $^
 -include $(wildcard $(BUILD)/fuzz/obj/*/*.d $(BUILD)/fuzz/obj/*/*/*.d $(BUILD)/fuzz/obj/*/*/*/*.d)
 
+# The compiler's command lines are in BUILD/log/build.log; a test takes one line.
+TESTED = all victims unit-tests fuzzers
 check:
-	tool/install-deps.sh --test
-	$(MAKE) -j2 all victims unit-tests fuzzers
-	BUILD=$(BUILD) test/run.sh
+	@tool/install-deps.sh --test
+	+@tool/quietly.sh $(BUILD)/log/build.log $(MAKE) -j2 $(TESTED)
+	@BUILD=$(BUILD) test/run.sh
 
 check-long:
-	tool/install-deps.sh --test
-	$(MAKE) -j2 all victims unit-tests fuzzers
-	BUILD=$(BUILD) PROBITY_LONG=1 test/run.sh
+	@tool/install-deps.sh --test
+	+@tool/quietly.sh $(BUILD)/log/build.log $(MAKE) -j2 $(TESTED)
+	@BUILD=$(BUILD) PROBITY_LONG=1 test/run.sh
 
+SANITIZERS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+asan-build:
+	+@tool/quietly.sh build-asan/log/build.log $(MAKE) -j2 BUILD=build-asan SANITIZE="$(SANITIZERS)" $(TESTED)
 asan:
-	tool/install-deps.sh --test
-	$(MAKE) -j2 BUILD=build-asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all victims unit-tests fuzzers
-	BUILD=build-asan test/run.sh
+	@tool/install-deps.sh --test
+	@$(MAKE) --no-print-directory asan-build
+	@BUILD=build-asan test/run.sh
 
 demo:
 	tool/install-deps.sh
@@ -158,5 +163,5 @@ install: all
 	install -D -m 755 $(BUILD)/probity $(DESTDIR)$(PREFIX)/bin/probity
 	for page in doc/man/*.1; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
 
-.PHONY: victims unit-tests fuzzers check check-long asan demo install
+.PHONY: victims unit-tests fuzzers check check-long asan asan-build demo install
 -include $(wildcard $(BUILD)/test/unit/*.d $(BUILD)/test/stream/*/obj/*/*/*/*.d)

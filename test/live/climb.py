@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Checks what `probity climb --json` has learnt of v_climb.
 climb.py KIND RESULT [TRUTH]
+Exits 1 when something is wrong, 75 when only a share is out of bounds. Shares may be 15 points off, which tells callers apart whatever else the
+machine does; 5 points with PROBITY_LONG=1, for a machine that does nothing else.
 Names of functions that were taken from a stripped program are looked up: climb.py KIND RESULT TRUTH NM, with what nm prints of the whole one."""
 import json
+import os
 import re
 import sys
 
+margin = 0.05 if os.environ.get("PROBITY_LONG") else 0.15
 kind, text = sys.argv[1], open(sys.argv[2]).read()
 if len(sys.argv) > 4:
     names = {int(line.split()[0], 16): line.split()[2] for line in open(sys.argv[4]) if len(line.split()) == 3}
@@ -28,8 +32,8 @@ for line in open(sys.argv[3]) if len(sys.argv) > 3 else []:
 def expect(what, found, low, high):
     global wrong
     if not low <= found <= high:
-        print(f"wrong: {kind}: {what} is {found:.3f}, not {low:.3f} to {high:.3f}")
-        wrong = 1
+        print(f"out of bounds: {kind}: {what} is {found:.3f}, not {low:.3f} to {high:.3f}")
+        wrong = wrong or 75
 
 
 def paths(spot):
@@ -56,7 +60,7 @@ def reached(spot, name):
 
 
 def near(what, found, truth):
-    expect(what, found, truth - 0.05, truth + 0.05)
+    expect(what, found, truth - margin, truth + margin)
 
 
 def root(spot):
@@ -88,7 +92,8 @@ elif kind == "followed":
     # First as callers, then as tail: one file, whose functions are the same, with other callers.
     first = sum(share("leaf", f"caller_{percent}", "level_5") for percent in (60, 30, 10))
     second = share("leaf", "near", "main") + share("leaf", "far", "main")
-    expect("part of callers", first, 0.2, 0.8)
+    # How much is learnt of each in their times differs; some of both is.
+    expect("part of callers", first, max(0.02, 0.5 - 6 * margin), min(0.98, 0.5 + 6 * margin))
     near("part of callers and of tail", first + second, 1)
 elif kind == "mutual":
     for name in ("even", "odd", "start_even", "main"):
