@@ -24,16 +24,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int failures;
+static int failures, figures;
 static const char *about;
 
-#define WRONG(...) (printf("%s: ", about), printf(__VA_ARGS__), printf("\n"), failures++)
+#define WRONG(...) (printf("wrong: %s: ", about), printf(__VA_ARGS__), printf("\n"), failures++)
+#define OUT_OF_BOUNDS(...) (printf("out of bounds: %s: ", about), printf(__VA_ARGS__), printf("\n"), figures++)
+
+/* As test/run.sh wants it: a figure that was measured may be measured again. */
+static int exit_code(void)
+{
+    enum { FIGURE = 75 };
+    return failures ? 1 : figures ? FIGURE : 0;
+}
 
 static void expect_near(const char *what, uint64_t found, uint64_t expected, double share, uint64_t slack)
 {
     double difference = found > expected ? (double)(found - expected) : (double)(expected - found);
     if (difference > share * (double)expected + (double)slack)
-        WRONG("%s: found %" PRIu64 ", expected %" PRIu64, what, found, expected);
+        OUT_OF_BOUNDS("%s: found %" PRIu64 ", expected %" PRIu64, what, found, expected);
+}
+
+/* What a child of this test that ended with exit_code() found. */
+static void wait_for(pid_t child)
+{
+    int status;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) == 1)
+        failures++;
+    else
+        figures += WEXITSTATUS(status) != 0;
 }
 
 /* ---- what was seen ---- */
@@ -372,14 +390,14 @@ static void run_case(const char *width, enum sample_clock clock, bool is_user_on
     check_life(&victim);
     const struct seen *worker = named("worker"), *sleeper = named("sleeper"), *ticker = named("ticker");
     if (worker->samples < (is_user_only ? 450u : 540u))
-        WRONG("worker: %u samples", worker->samples);
+        OUT_OF_BOUNDS("worker: %u samples", worker->samples);
     if (is_wall) {
         /* Waiting for a processor is waiting, too, but elsewhere. Without the right to look at the kernel what was not seen is charged to
          * what was. */
         if (sleeper->nap_ns < 598000000)
-            WRONG("sleeper: %" PRIu64 " of %" PRIu64 " ns in nap()", sleeper->nap_ns, sleeper->off_ns);
+            OUT_OF_BOUNDS("sleeper: %" PRIu64 " of %" PRIu64 " ns in nap()", sleeper->nap_ns, sleeper->off_ns);
         if (ticker->doze_ns < (is_user_only ? 100000000 : 150000000))
-            WRONG("ticker: %" PRIu64 " of %" PRIu64 " ns in doze()", ticker->doze_ns, ticker->off_ns);
+            OUT_OF_BOUNDS("ticker: %" PRIu64 " of %" PRIu64 " ns in doze()", ticker->doze_ns, ticker->off_ns);
     }
     if (world.steps_back || stacks_short() > 3 || sample_set_lost(set))
         WRONG("%u steps back in time, %u samples without a stack, %" PRIu64 " lost", world.steps_back, stacks_short(),
@@ -411,7 +429,7 @@ static void run_losses(void)
     for (unsigned i = 0; i < world.threads; i++)
         taken += world.thread[i].samples;
     if (lost < 1000)
-        WRONG("%" PRIu64 " lost", lost);
+        OUT_OF_BOUNDS("%" PRIu64 " lost", lost);
     expect_near("samples and losses", taken + lost, 5000, 0.1, 0);
     sample_set_destroy(set);
 }
@@ -494,8 +512,7 @@ static bool is_child(void)
         close_range(STDERR_FILENO + 1, ~0u, 0); /* what was inherited lies anywhere */
         return true;
     }
-    int status;
-    failures += waitpid(child, &status, 0) != child || status;
+    wait_for(child);
     return false;
 }
 
@@ -543,7 +560,7 @@ static void run_without_descriptors(void)
     }
     sample_set_destroy(set);
     fflush(stdout);
-    _exit(failures != 0);
+    _exit(exit_code());
 }
 
 /* Too few descriptors for all events, by one: those go that samples can do without, and nothing else is missing. */
@@ -583,7 +600,7 @@ static void run_short_of_descriptors(enum sample_clock clock, uint32_t less_stac
         expect_near("samples", worker->samples, 150, 0.1, (stolen_ns() - world.stolen_ns) / options.period_ns);
     sample_set_destroy(set);
     fflush(stdout);
-    _exit(failures != 0);
+    _exit(exit_code());
 }
 
 /* perf_event_open(2) is refused from here on. */
@@ -629,12 +646,12 @@ static void run_forbidden(const char *width)
     if (worker->samples < 20 || worker->odd || stacks_short() > 3)
         WRONG("worker: %u samples, %u odd, %u without a stack", worker->samples, worker->odd, stacks_short());
     if (sleeper->nap_ns < 1300000000)
-        WRONG("sleeper: %" PRIu64 " of %" PRIu64 " ns in nap()", sleeper->nap_ns, sleeper->off_ns);
+        OUT_OF_BOUNDS("sleeper: %" PRIu64 " of %" PRIu64 " ns in nap()", sleeper->nap_ns, sleeper->off_ns);
     sample_set_destroy(set);
 }
 
 /* As a user of no privilege, first with the events that the kernel allows that, then with none. */
-static int run_unprivileged(void)
+static void run_unprivileged(void)
 {
     FILE *in = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
     int level = 4;
@@ -659,10 +676,9 @@ static int run_unprivileged(void)
         run_forbidden("64");
         run_forbidden("32");
         fflush(stdout);
-        _exit(failures != 0);
+        _exit(exit_code());
     }
-    int status;
-    return waitpid(child, &status, 0) != child || status;
+    wait_for(child);
 }
 
 int main(void)
@@ -688,5 +704,7 @@ int main(void)
     run_short_of_descriptors(SAMPLE_CPU, 1024, 0);
     run_short_of_descriptors(SAMPLE_CPU, 0, 10000000);
     run_short_of_descriptors(SAMPLE_WALL, 1024, 0);
-    return failures || run_unprivileged();
+    if (!failures)
+        run_unprivileged();
+    return exit_code();
 }
