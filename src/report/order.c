@@ -20,13 +20,17 @@ void order_init(struct order *order)
     size_t count;
     const struct tree_node *node = tree_nodes(order->tree, &count);
     order->samples = memory_zero(count, sizeof *order->samples);
+    order->is_seen = memory_zero(count, sizeof *order->is_seen);
     order_nodes all = {0};
     list_all(node, &all);
     for (size_t i = all.n; i-- > 0;) {
         uint32_t at = all.at[i];
         order->samples[at] += tree_samples(order->tree, at, order->metric);
-        if (at)
+        order->is_seen[at] |= order->samples[at] || tree_passed(order->tree, at, order->metric);
+        if (at) {
             order->samples[node[at].parent] += order->samples[at];
+            order->is_seen[node[at].parent] |= order->is_seen[at];
+        }
     }
     VEC_FREE(&all);
     for (enum tree_what what = TREE_EVENTS; what <= TREE_SAMPLES; what++)
@@ -36,7 +40,9 @@ void order_init(struct order *order)
 void order_deinit(struct order *order)
 {
     free(order->samples);
+    free(order->is_seen);
     order->samples = NULL;
+    order->is_seen = NULL;
 }
 
 enum tree_what order_what(const struct order *order, uint32_t node)
@@ -50,7 +56,7 @@ enum tree_what order_what(const struct order *order, uint32_t node)
 bool order_has(const struct order *order, uint32_t node)
 {
     size_t count;
-    return order->which == ORDER_SAMPLES  ? order->samples[node] || !node
+    return order->which == ORDER_SAMPLES  ? order->is_seen[node] || !node
            : order->which == ORDER_EVENTS ? !tree_nodes(order->tree, &count)[node].is_sampled
                                           : true;
 }

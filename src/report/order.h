@@ -17,8 +17,9 @@ struct order {
     enum report_sort sort; /* of siblings; DEFAULT is that of appearance */
     unsigned metric;
     double min_share; /* of the root's cum, in the account that the node is in */
-    /* By number of the node: samples of the metric in it and below. Made by order_init(). */
+    /* By number of the node: samples of the metric in it and below; whether any was taken there, or passed. Made by order_init(). */
     uint64_t *samples;
+    bool *is_seen;
     double least[2]; /* cum below which a node is left out, by enum tree_what */
 };
 

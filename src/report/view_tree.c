@@ -13,8 +13,9 @@ static const struct grid_column sample_column[] = {
     {"base", "Base", GRID_VALUE}, {"cum", "Cum", GRID_VALUE},      {"cum_share", "Cum%", GRID_SHARE},
 };
 static const struct grid_column merged_column[] = {
-    {"level", "Lv", GRID_COUNT},  {"recursion", "RL", GRID_COUNT}, {"calls", "Calls", GRID_COUNT},    {"samples", "Samples", GRID_COUNT},
-    {"base", "Base", GRID_VALUE}, {"cum", "Cum", GRID_VALUE},      {"elapsed", "Elapsed", GRID_TIME}, {"cum_share", "Cum%", GRID_SHARE},
+    {"level", "Lv", GRID_COUNT},        {"recursion", "RL", GRID_COUNT},   {"calls", "Calls", GRID_COUNT},
+    {"samples", "Samples", GRID_COUNT}, {"passed", "Passed", GRID_COUNT},  {"base", "Base", GRID_VALUE},
+    {"cum", "Cum", GRID_VALUE},         {"elapsed", "Elapsed", GRID_TIME}, {"cum_share", "Cum%", GRID_SHARE},
 };
 
 static void fill_cells(const struct order *order, uint32_t number, struct grid_row *row)
@@ -28,9 +29,10 @@ static void fill_cells(const struct order *order, uint32_t number, struct grid_r
     uint64_t samples = tree_samples(order->tree, number, order->metric);
     uint64_t event[] = {node->level, node->recursion, calls, base, cum, elapsed_ns, share};
     uint64_t sample[] = {node->level, node->recursion, samples, base, cum, share};
-    uint64_t merged[] = {node->level, node->recursion, calls, samples, base, cum, elapsed_ns, share};
+    uint64_t merged[] = {node->level, node->recursion, calls, samples, tree_passed(order->tree, number, order->metric), base,
+                         cum,         elapsed_ns,      share};
     const uint64_t *cell = order->which == ORDER_EVENTS ? event : order->which == ORDER_SAMPLES ? sample : merged;
-    size_t n = order->which == ORDER_EVENTS ? 7 : order->which == ORDER_SAMPLES ? 6 : 8;
+    size_t n = order->which == ORDER_EVENTS ? 7 : order->which == ORDER_SAMPLES ? 6 : 9;
     for (size_t i = 0; i < n; i++)
         row->cell[i] = cell[i];
     row->level = node->level;
@@ -71,7 +73,7 @@ static void one_tree(struct view *view, const struct tree *tree, enum order_whic
                                                            : merged_column,
                         .column_count = which == ORDER_EVENTS    ? 7
                                         : which == ORDER_SAMPLES ? 6
-                                                                 : 8};
+                                                                 : 9};
     grid.hidden = order_walk(&order, &nodes);
     for (size_t i = 0; i < nodes.n; i++) {
         struct grid_row row = {0};

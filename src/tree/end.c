@@ -81,6 +81,8 @@ struct tree *tree_snapshot(const struct tree *tree, uint64_t now_ns)
     snapshot->is_on_top = true;
     snapshot->known = NULL;
     snapshot->known_n = snapshot->known_room = 0;
+    snapshot->passed = NULL;
+    snapshot->passed_n = snapshot->passed_room = 0;
     snapshot->loading = NULL;
     memset(&snapshot->loaded, 0, sizeof snapshot->loaded);
     snapshot->room = tree->n;

@@ -10,7 +10,7 @@ struct view {
     const struct tree *tree;
     enum tree_what what;
     unsigned metric;
-    uint64_t *samples; /* by node, of everything below too; NULL: events */
+    uint64_t *seen; /* by node: samples that were taken in it or passed it, and below; NULL: events */
 };
 
 static void view_init(struct view *view)
@@ -18,17 +18,19 @@ static void view_init(struct view *view)
     const struct tree *tree = view->tree;
     if (view->what == TREE_EVENTS)
         return;
-    view->samples = memory_alloc(tree->n * sizeof *view->samples);
+    view->seen = memory_zero(tree->n, sizeof *view->seen);
     for (uint32_t i = 0; i < tree->n; i++)
-        view->samples[i] = tree_value(tree, i, view->metric, COLUMN_SAMPLES) + tree_value(tree, i, view->metric, COLUMN_FOLDED_SAMPLES);
+        for (enum column column = COLUMN_SAMPLES; column <= COLUMN_FOLDED_PASSED; column++)
+            if (column != COLUMN_SAMPLED_FOLDED)
+                view->seen[i] += tree_value(tree, i, view->metric, column);
     for (uint32_t i = tree->n; i-- > 1;)
-        view->samples[tree->node[i].parent] += view->samples[i];
+        view->seen[tree->node[i].parent] += view->seen[i];
 }
 
 /* Whether the node is part of the view: calls, or what some sample saw. */
 static bool is_seen(const struct view *view, uint32_t node)
 {
-    return view->samples ? view->samples[node] > 0 : !view->tree->node[node].is_sampled;
+    return view->seen ? view->seen[node] > 0 : !view->tree->node[node].is_sampled;
 }
 
 /* ---- flat ---- */
@@ -95,7 +97,7 @@ void tree_flatten(const struct tree_set *set, const struct tree *tree, enum tree
     memset(out, 0, sizeof *out);
     view_init(&view);
     flatten(&view, out);
-    free(view.samples);
+    free(view.seen);
 }
 
 /* ---- ArcFlow ---- */
@@ -203,7 +205,7 @@ void tree_arcflow(const struct tree_set *set, const struct tree *tree, enum tree
     free(links.slot);
     free(place);
     VEC_FREE(&flats);
-    free(view.samples);
+    free(view.seen);
 }
 
 void tree_stanzas_free(tree_stanzas *stanzas)

@@ -93,6 +93,7 @@ void tree_give(struct tree *tree, uint32_t to, const struct tree *from_tree, uin
         if (give[COLUMN_SAMPLED_BASE]) {
             at[COLUMN_SAMPLED_FOLDED][to] += give[COLUMN_SAMPLED_BASE][from] + give[COLUMN_SAMPLED_FOLDED][from];
             at[COLUMN_FOLDED_SAMPLES][to] += give[COLUMN_SAMPLES][from] + give[COLUMN_FOLDED_SAMPLES][from];
+            at[COLUMN_FOLDED_PASSED][to] += give[COLUMN_PASSED][from] + give[COLUMN_FOLDED_PASSED][from];
         }
     }
 }

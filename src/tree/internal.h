@@ -34,8 +34,11 @@ enum column {
     COLUMN_SAMPLED_BASE,
     COLUMN_SAMPLED_CUM,
     COLUMN_SAMPLES,
+    COLUMN_PASSED,
     COLUMN_SAMPLED_FOLDED,
     COLUMN_FOLDED_SAMPLES,
+    COLUMN_FOLDED_PASSED,
+    COLUMN_ELAPSED,
     COLUMNS
 };
 
@@ -73,11 +76,17 @@ struct open_name {
 
 /* A stack that was sampled before while the same call was innermost. */
 struct known_sample {
-    uint32_t stack; /* TRACE_NONE: free */
-    uint32_t node;  /* of the innermost open call */
-    uint32_t leaf;  /* where it belongs; with SAMPLE_UNMATCHED */
+    uint32_t stack;        /* TRACE_NONE: free */
+    uint32_t node;         /* of the innermost open call */
+    uint32_t leaf;         /* where it belongs; with SAMPLE_UNMATCHED */
+    uint32_t first, count; /* of tree.passed: where its chains between calls end */
 };
 #define SAMPLE_UNMATCHED 0x80000000u
+
+/* An open call that a sample has as a frame. */
+struct matched_call {
+    uint32_t call, frame;
+};
 
 /* Where a function is among the frames of a sample. */
 struct frame_places {
@@ -111,6 +120,8 @@ struct tree {
 
     struct known_sample *known;
     uint32_t known_n, known_room;
+    uint32_t *passed; /* nodes, for `known` */
+    uint32_t passed_n, passed_room;
     uint32_t pin; /* a node that folding must leave alone, kept up when numbers change; TRACE_NONE: none */
 
     struct tree *loading; /* the tree being read */
@@ -136,10 +147,15 @@ struct tree_set {
     VEC(struct tree_ids) function_ids, frame_ids;
 
     /* For matching one sample (sample.c). */
-    VEC(struct tree_ids) frames;     /* innermost first */
-    VEC(uint32_t) same;              /* the next frame inside of it with the same ident, or TRACE_NONE */
-    VEC(struct frame_places) places; /* by ident */
+    VEC(struct tree_ids) frames;      /* innermost first */
+    VEC(uint32_t) same;               /* the next frame inside of it with the same ident, or TRACE_NONE */
+    VEC(struct frame_places) places;  /* by ident */
+    VEC(struct matched_call) matched; /* from the outermost inwards */
     uint64_t stamp;
+
+    /* What everybody has used so far of each metric but time, which is on the wall. */
+    uint64_t used[TREE_METRICS_MAX];
+    unsigned used_n; /* metrics from there on were never used; 0: none was */
 };
 
 /* ---- routine.c ---- */

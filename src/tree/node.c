@@ -168,7 +168,7 @@ uint32_t tree_add_child(struct tree *tree, uint32_t parent, uint32_t routine, bo
 
 /* ---- columns ---- */
 
-static const uint8_t group_of[COLUMNS] = {0, 0, 1, 2, 2, 2, 3, 3};
+static const uint8_t group_of[COLUMNS] = {0, 0, 1, 2, 2, 2, 2, 3, 3, 3, 4};
 
 static bool is_wanted(const struct tree *tree, enum column column, enum column because)
 {

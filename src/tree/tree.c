@@ -43,6 +43,7 @@ void tree_set_destroy(struct tree_set *set)
     VEC_FREE(&set->frames);
     VEC_FREE(&set->same);
     VEC_FREE(&set->places);
+    VEC_FREE(&set->matched);
     tree_routines_deinit(set);
     free(set);
 }
@@ -136,6 +137,16 @@ uint64_t tree_folded(const struct tree *tree, uint32_t node, enum tree_what what
 uint64_t tree_samples(const struct tree *tree, uint32_t node, unsigned metric)
 {
     return tree_value(tree, node, metric, COLUMN_SAMPLES);
+}
+
+uint64_t tree_passed(const struct tree *tree, uint32_t node, unsigned metric)
+{
+    return tree_value(tree, node, metric, COLUMN_PASSED);
+}
+
+uint64_t tree_passed_folded(const struct tree *tree, uint32_t node, unsigned metric)
+{
+    return tree_value(tree, node, metric, COLUMN_FOLDED_PASSED);
 }
 
 bool tree_has(const struct tree *tree, enum tree_what what, unsigned metric)

@@ -10,7 +10,7 @@
  *   base      spent in exactly this stack: time only while the thread runs, other metrics where they occurred
  *   cum       base + base of everything below
  *   elapsed   from entry to return by the clock on the wall, below included
- * Numbers of a sampled node: samples (how often it was the innermost), base and cum as the samples' values say.
+ * Numbers of a sampled node: samples (how often it was the innermost), base and cum as the samples' values say, passed (rule 3).
  *
  * Rules
  *  1. A return closes the innermost open call of its function; calls above it that never returned (exceptions, longjmp) end with it. A
@@ -18,9 +18,11 @@
  *     entered by a jump (TRACE_ENTER_TAIL) is called by the caller of the innermost open call, which ends there.
  *  2. Recursion level: how often the routine is on the stack at this node, itself included, event nodes and sampled ones alike.
  *  3. A sample belongs to the calls that are open at its time: frames of it are matched with these from the outermost inwards, in order,
- *     and frames between them are left out; the frames inside of the last match hang below it as sampled nodes. An inlined function was
- *     not called, and is matched with no call. An open call that is not among the frames is passed over. Without any match all frames hang
- *     below the thread. A sample without a stack (TRACE_NONE) is one of the innermost open call, except that a TRACE_PLACE of another
+ *     and the frames inside of the last match hang below it as sampled nodes, the innermost of which has the sample and its value. Frames
+ *     between two matches hang, as a chain of their own, below the outer one, beside the inner one; frames outside of all matches below the
+ *     thread. These were passed: they have no part of the value, so that nothing is counted twice. An inlined function was not called, and
+ *     is matched with no call. An open call that is not among the frames is passed over. Without any match all frames hang below the
+ *     thread. A sample without a stack (TRACE_NONE) is one of the innermost open call, except that a TRACE_PLACE of another
  *     metric than time adds its value to that call's own base: it was counted there, not sampled.
  *  4. With a limit of memory, subtrees whose cum is the least share of their parent's are folded into their parent's "folded" account until
  *     there is room; the share is the greatest that the subtree has of any metric. Sums over the tree stay what they were: cum = base +
@@ -136,6 +138,8 @@ enum tree_item {
     TREE_ITEM_FOLDED_SAMPLES, /* number: metric; value: how many */
     TREE_ITEM_ODDITY,         /* number: which of struct tree_oddities, in its order; value */
     TREE_ITEM_DONE,           /* the tree is whole */
+    TREE_ITEM_PASSED,         /* of the newest node: number: metric; value: how many samples passed it */
+    TREE_ITEM_FOLDED_PASSED,  /* likewise, of what was folded */
     TREE_ITEMS
 };
 typedef void tree_emit_fn(void *context, const struct trace_record *record);
@@ -165,6 +169,10 @@ uint64_t tree_cum(const struct tree *tree, uint32_t node, enum tree_what what, u
 uint64_t tree_folded(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
 /* Samples of one metric that had the node innermost; struct tree_node has those of all. */
 uint64_t tree_samples(const struct tree *tree, uint32_t node, unsigned metric);
+/* Samples of one metric that passed the node (rule 3): it was the innermost of their frames between two calls. */
+uint64_t tree_passed(const struct tree *tree, uint32_t node, unsigned metric);
+/* The same of what was folded into the node. */
+uint64_t tree_passed_folded(const struct tree *tree, uint32_t node, unsigned metric);
 /* Whether any record of the tree had such a number; time of events is always there. */
 bool tree_has(const struct tree *tree, enum tree_what what, unsigned metric);
 

@@ -27,6 +27,7 @@ struct model {
     happenings calls;   /* entered */
     happenings counted; /* metrics of events but time */
     happenings samples;
+    happenings passed; /* what samples saw between two calls: the value is 0 */
     uint64_t returns_without_call, calls_without_return, unmatched_samples, lost_calls, lost_samples, lost_stacks, backward_times,
         open_at_end;
     /* State. */
@@ -41,6 +42,7 @@ static inline void model_deinit(struct model *model)
     VEC_FREE(&model->calls);
     VEC_FREE(&model->counted);
     VEC_FREE(&model->samples);
+    VEC_FREE(&model->passed);
 }
 
 static inline void model_time(struct model *model, uint64_t time)
@@ -75,6 +77,17 @@ static inline void model_return(struct model *model, uint32_t function)
     model->open.n = at - 1;
 }
 
+/* Frames below the first `calls` of the open calls. */
+static inline void model_hang(struct path *path, const struct path *open, uint32_t calls, const uint32_t *frame, uint32_t count)
+{
+    *path = *open;
+    path->n = calls;
+    for (uint32_t f = 0; f < count; f++) {
+        path->function[path->n] = (uint16_t)frame[f];
+        path->is_sampled[path->n++] = true;
+    }
+}
+
 static inline void model_sample(struct model *model, const struct test_source *source, const struct trace_record *record)
 {
     struct happening happening = {model->open, record->value, 0, record->metric};
@@ -94,17 +107,17 @@ static inline void model_sample(struct model *model, const struct test_source *s
     for (uint32_t call = 0; call < model->open.n; call++)
         for (uint32_t f = matched_frames; f < count; f++)
             if (frame[f] == model->open.function[call]) {
+                struct happening between = {.metric = record->metric};
+                model_hang(&between.path, &model->open, matched_calls, frame + matched_frames, f - matched_frames);
+                if (f > matched_frames)
+                    VEC_PUSH(&model->passed, between);
                 matched_frames = f + 1;
                 matched_calls = call + 1;
                 break;
             }
     if (!matched_calls && model->open.n)
         model->unmatched_samples++;
-    happening.path.n = matched_calls;
-    for (uint32_t f = matched_frames; f < count; f++) {
-        happening.path.function[happening.path.n] = (uint16_t)frame[f];
-        happening.path.is_sampled[happening.path.n++] = true;
-    }
+    model_hang(&happening.path, &model->open, matched_calls, frame + matched_frames, count - matched_frames);
     VEC_PUSH(&model->samples, happening);
 }
 
@@ -160,9 +173,9 @@ static inline void model_end(struct model *model, uint64_t end)
 /* Adds what happened in `other`, as tree_merge() does. */
 static inline void model_merge(struct model *model, const struct model *other)
 {
-    happenings *to[] = {&model->times, &model->calls, &model->counted, &model->samples};
-    const happenings *from[] = {&other->times, &other->calls, &other->counted, &other->samples};
-    for (int i = 0; i < 4; i++)
+    happenings *to[] = {&model->times, &model->calls, &model->counted, &model->samples, &model->passed};
+    const happenings *from[] = {&other->times, &other->calls, &other->counted, &other->samples, &other->passed};
+    for (int i = 0; i < 5; i++)
         for (size_t j = 0; j < from[i]->n; j++)
             VEC_PUSH(to[i], from[i]->at[j]);
 }

@@ -182,6 +182,7 @@ static void check_values(const struct checked *c, uint32_t i, const struct path 
         struct answer sampled = ask(&c->model->samples, path, m), counted = ask(&c->model->counted, path, m);
         samples += sampled.count;
         SEED_CHECK(tree_samples(c->tree, i, m) == sampled.count, "%s: samples of node %u", c->what, i);
+        SEED_CHECK(tree_passed(c->tree, i, m) == ask(&c->model->passed, path, m).count, "%s: samples that passed node %u", c->what, i);
         SEED_CHECK(tree_base(c->tree, i, TREE_SAMPLES, m) == sampled.value, "%s: sampled base of node %u", c->what, i);
         SEED_CHECK(tree_cum(c->tree, i, TREE_SAMPLES, m) == sampled.value_below, "%s: sampled cum of node %u", c->what, i);
         if (m) {
@@ -216,7 +217,7 @@ static void check_links(const struct checked *c)
 }
 
 /* Whether some happening is the first to be on the first `levels` of its path. */
-static bool is_first_there(const happenings *const all[2], int list, size_t index, uint32_t levels)
+static bool is_first_there(const happenings *const all[3], int list, size_t index, uint32_t levels)
 {
     struct path prefix = all[list]->at[index].path;
     prefix.n = levels;
@@ -238,8 +239,8 @@ static void check_nodes(const struct checked *c, uint64_t threads)
         check_values(c, i, &path);
     }
     size_t distinct = 1;
-    const happenings *const all[2] = {&c->model->calls, &c->model->samples};
-    for (int list = 0; list < 2; list++)
+    const happenings *const all[3] = {&c->model->calls, &c->model->samples, &c->model->passed};
+    for (int list = 0; list < 3; list++)
         for (size_t i = 0; i < all[list]->n; i++)
             for (uint32_t levels = 1; levels <= all[list]->at[i].path.n; levels++)
                 distinct += is_first_there(all, list, i, levels);
@@ -281,6 +282,12 @@ static struct row ask_routine(const struct checked *c, enum tree_what what, unsi
         row.is_recursive |= times > 1;
         row.calls += one->path.n && one->path.function[one->path.n - 1] == function;
     }
+    for (size_t i = 0; what == TREE_SAMPLES && i < c->model->passed.n; i++) {
+        const struct happening *one = &c->model->passed.at[i];
+        uint32_t times = one->metric == metric ? path_count(&one->path, one->path.n, function) : 0;
+        row.exists |= times > 0;
+        row.is_recursive |= times > 1;
+    }
     return row;
 }
 
@@ -288,8 +295,10 @@ static struct row ask_routine(const struct checked *c, enum tree_what what, unsi
 static struct row ask_arc(const struct checked *c, enum tree_what what, unsigned metric, uint32_t parent, uint32_t child, bool is_recursive)
 {
     struct row row = {0};
-    const happenings *lists[] = {values_of(c, what, metric), what == TREE_SAMPLES ? &c->model->samples : &c->model->calls};
-    for (int list = 0; list < 2; list++)
+    /* Values, what is counted, and what only is there. */
+    const happenings *lists[] = {values_of(c, what, metric), what == TREE_SAMPLES ? &c->model->samples : &c->model->calls,
+                                 &c->model->passed};
+    for (int list = 0; list < (what == TREE_SAMPLES ? 3 : 2); list++)
         for (size_t i = 0; i < lists[list]->n; i++) {
             const struct happening *one = &lists[list]->at[i];
             if (one->metric != metric && !(list && what == TREE_EVENTS))
@@ -299,8 +308,8 @@ static struct row ask_arc(const struct checked *c, enum tree_what what, unsigned
                 if (one->path.function[level] != child || caller != parent || (path_count(&one->path, level, child) > 0) != is_recursive)
                     continue;
                 bool is_last = level + 1 == one->path.n;
-                row.exists |= list;
-                row.calls += list && is_last;
+                row.exists |= list > 0;
+                row.calls += list == 1 && is_last;
                 row.cum += list ? 0 : one->value;
                 row.base += list || !is_last ? 0 : one->value;
             }

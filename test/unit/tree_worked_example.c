@@ -226,6 +226,7 @@ static void test_merged_view(void)
                "2 1 2 5 8 --B\n"
                "3 2 1 3 3 ---B\n"
                "4 1 0 0 0 ----+A\n"
+               "3 1 0 0 0 ---+A\n"
                "2 1 0 0 0 --+A\n"
                "3 1 0 0 0 ---+X\n"
                "1 1 0 0 0 -+X\n");
@@ -235,10 +236,29 @@ static void test_merged_view(void)
                "2 1 2 4 8 --B\n"
                "3 2 1 2 4 ---B\n"
                "4 1 1 2 2 ----+A\n"
+               "3 1 0 0 0 ---+A\n"
                "2 1 0 0 2 --+A\n"
                "3 1 1 2 2 ---+X\n"
                "1 1 1 2 2 -+X\n");
     CHECK(tree_oddities(world.tree)->unmatched_samples == 0, "all matched");
+    world_deinit(&world);
+}
+
+/* S4.5's own example: calls Event1 (C) and Event2 (B) are open, the sample is Event1 -> A -> X -> Event2 -> X -> A. */
+static void test_chain_between_calls(void)
+{
+    struct world world;
+    world_init(&world);
+    play(&world, "CB(CAXBXA)(CAXBXA)bc");
+    const char *expected = "0 1 0 0 4 pid.tid\n"
+                           "1 1 0 0 4 -C\n"
+                           "2 1 0 0 4 --B\n"
+                           "3 1 0 0 4 ---+X\n"
+                           "4 1 2 4 4 ----+A\n"
+                           "2 1 0 0 0 --+A\n"
+                           "3 1 0 0 0 ---+X\n";
+    check_tree("between two calls", world.set, world.tree, TREE_SAMPLES, expected);
+    CHECK(tree_passed(world.tree, 4, 0) == 2 && tree_passed(world.tree, 3, 0) == 0, "two samples passed A -> X");
     world_deinit(&world);
 }
 
@@ -372,7 +392,7 @@ static void test_inlined(void)
     tree_add(world.tree, record, sizeof record / sizeof *record, false);
     tree_end(world.tree, 5);
     check_tree("inlined", world.set, world.tree, TREE_SAMPLES,
-               "0 1 0 0 4 pid.tid\n1 1 0 0 4 -A\n2 1 0 0 2 --B\n3 1 1 2 2 ---+X\n2 1 0 0 2 --+B\n3 1 1 2 2 ---+X\n");
+               "0 1 0 0 4 pid.tid\n1 1 0 0 4 -A\n2 1 0 0 2 --B\n3 1 1 2 2 ---+X\n2 1 0 0 2 --+B\n3 1 0 0 0 ---+C\n3 1 1 2 2 ---+X\n");
     world_deinit(&world);
 }
 
@@ -497,6 +517,7 @@ int main(void)
     test_example();
     test_sampled_example();
     test_merged_view();
+    test_chain_between_calls();
     test_exceptions_and_jumps();
     test_switches();
     test_backward_time();
