@@ -244,7 +244,7 @@ static struct destination find_destination(struct tree *tree, const struct trace
     }
     match_frames(tree);
     const struct matched_call *last = &set->matched.at[set->matched.n - 1];
-    bool is_unmatched = !last->call && tree->open_n > 1, has_room = make_room_for_passed(tree, set->matched.n);
+    bool is_unmatched = !last->call && tree->open_n > 1, has_room = set->matched.n == 1 || make_room_for_passed(tree, set->matched.n);
     tree->oddities.unmatched_samples += is_unmatched;
     uint64_t folds = set->folds;
     uint32_t first = tree->passed_n;
