@@ -36,11 +36,11 @@ AGENT_FIXED_32 = -ffixed-ebp
 
 $(BUILD)/agent%.elf: $(AGENT_SRC) src/agent/agent.ld $(wildcard src/wire/*.h src/wire/*.def) $(wildcard src/agent/*.h src/stream/*.h src/unwind/*.h)
 	@mkdir -p $(@D)
-	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) $(AGENT_FIXED_$*) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
+	$(CC) -m$* $(filter-out -MMD -MP,$(AGENT_CFLAGS)) $(AGENT_FIXED_$*) -nostdlib -static -Wl,--no-dynamic-linker -Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,--emit-relocs -Wl,-T,src/agent/agent.ld -o $@ $(AGENT_SRC)
 
 $(BUILD)/gen/agent_blob.c: $(BUILD)/agent64.elf $(BUILD)/agent32.elf tool/embed.sh
 	@mkdir -p $(@D)
-	tool/embed.sh $(BUILD)/agent64.elf $(BUILD)/agent32.elf > $@
+	tool/embed.sh $(BUILD)/agent64.elf $(BUILD)/agent32.elf > $@.new && mv $@.new $@
 
 $(BUILD)/obj/gen/agent_blob.o: $(BUILD)/gen/agent_blob.c
 	@mkdir -p $(@D)

@@ -24,7 +24,8 @@ __asm__(".section .text.entry,\"ax\",@progbits\n"
                                                     ".long agent_ring_end - agent_entry\n"
                                                     ".org agent_entry + 128\n" JUMP("eval_op") JUMP("stream_ring_write_error")
                                                         JUMP("agent_claim") JUMP("agent_release") ".text\n");
-extern const volatile uint64_t agent_shared_va;
+/* Hidden, or its address would be looked for in a GOT, which the agent does not have. */
+extern const volatile uint64_t agent_shared_va __attribute__((visibility("hidden")));
 
 #if defined __x86_64__
 enum { CONTEXT_PC_OFFSET = 168, SAVED_FIRST = SAVED_DI, SAVED_ACTION = SAVED_SI };
