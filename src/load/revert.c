@@ -210,13 +210,16 @@ static void end_walks(struct revert *revert)
     VEC_FREE(&revert->frame);
 }
 
-/* A thread that has just met a trap of a controller that died: when the byte is back, it goes on from there. */
+/* A thread that has just met a trap of a controller that died goes on in the trampoline: while others have to leave our code first, the trap
+ * stays, and this thread may be the one that they, or frames on its own stack, wait for. */
 static uint64_t at_trap(void *context, uint64_t va)
 {
-    const struct revert *revert = context;
-    for (uint32_t i = 0; i < revert->shared.site_count; i++)
-        if (revert->site[i].va == va && revert->site[i].length == 1 && revert->site[i].patched[0] == 0xcc)
-            return va;
+    struct revert *revert = context;
+    for (uint32_t i = 0; i < revert->shared.site_count; i++) {
+        const struct wire_site *site = &revert->site[i];
+        if (site->va == va && site->length == 1 && site->patched[0] == 0xcc)
+            return is_ours(revert, site->trampoline_va) && load_pc_map_has(&revert->map, site->trampoline_va) ? site->trampoline_va : va;
+    }
     return 0;
 }
 
