@@ -153,6 +153,13 @@ asan:
 	@$(MAKE) --no-print-directory asan-build
 	@BUILD=build-asan test/run.sh
 
+# Real programs and servers while probity comes, goes, and is killed: doc/torture.md. MINUTES=100 in full.
+MINUTES = 10
+torture:
+	@tool/install-deps.sh --test --torture
+	+@tool/quietly.sh $(BUILD)/log/build.log $(MAKE) -j2 all
+	@BUILD=$(BUILD) test/torture/run.py --minutes $(MINUTES)
+
 demo:
 	tool/install-deps.sh
 	@$(MAKE) --no-print-directory -s -j2 all $(VICTIMS)/64/v_storm $(VICTIMS)/32/v_storm
@@ -163,5 +170,5 @@ install: all
 	install -D -m 755 $(BUILD)/probity $(DESTDIR)$(PREFIX)/bin/probity
 	for page in doc/man/*.1; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
 
-.PHONY: victims unit-tests fuzzers check check-long asan asan-build demo install
+.PHONY: victims unit-tests fuzzers check check-long asan asan-build torture demo install
 -include $(wildcard $(BUILD)/test/unit/*.d $(BUILD)/test/stream/*/obj/*/*/*/*.d)

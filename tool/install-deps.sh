@@ -1,7 +1,8 @@
 #!/bin/bash
-# Installs what building (always), testing (--test) and benchmarking (--bench) need on Debian 12, as root or through sudo.
+# Installs what building (always), testing (--test), benchmarking (--bench) and `make torture` (--torture) need on Debian 12, as root or
+# through sudo.
 # Does nothing, and calls no package tool that needs rights, when everything is there. No service is installed or started: servers
-# used as targets, and 32-bit programs, are unpacked into build/apps and build/i386 without touching the system.
+# used as targets, and 32-bit programs, are unpacked into build/apps, build/torture and build/i386 without touching the system.
 # gcc-multilib is never installed: it conflicts with every cross compiler; gcc-12-multilib does the same job.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,10 +14,11 @@ test_packages=(sqlite3 bash perl python3 gzip openssl musl-tools gdb binutils st
     tmux valgrind golang-go libdevel-nytprof-perl)
 bench_packages=(bpftrace uftrace linux-perf lttng-tools liblttng-ust-dev valgrind)
 app_packages=(nginx redis-tools)
+torture_packages=(postgresql-15 memcached mariadb-server-core mariadb-client-core ruby php8.2-cli erlang-base sbcl)
 i386_packages=(sqlite3 bash perl-base python3.11-minimal libpython3.11-stdlib gzip openssl xz-utils zstd busybox-static musl musl-dev
     libstdc++6)
 
-want_test=no
+want_test=no want_torture=no
 for option in "$@"; do
     case $option in
     --test)
@@ -26,7 +28,8 @@ for option in "$@"; do
         command -v node >/dev/null || packages+=(nodejs)
         ;;
     --bench) packages+=("${bench_packages[@]}") ;;
-    *) echo "install-deps: unknown option $option; usage: tool/install-deps.sh [--test] [--bench]" >&2; exit 2 ;;
+    --torture) want_torture=yes ;;
+    *) echo "install-deps: unknown option $option; usage: tool/install-deps.sh [--test] [--bench] [--torture]" >&2; exit 2 ;;
     esac
 done
 
@@ -68,7 +71,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "${missing[@]}" ||
         fail "apt-get could not install: ${missing[*]}"
 fi
-[ $want_test = yes ] || exit 0
+[ $want_test = yes ] || [ $want_torture = yes ] || exit 0
 
 # unpack FOLDER ARCHITECTURE EXCLUDED-PATTERN PACKAGE...: the packages and all they need, without EXCLUDED-PATTERN, unpacked into FOLDER.
 # apt works on a private, empty state there, so neither rights nor a foreign architecture on the system are needed.
@@ -99,3 +102,7 @@ unpack() {
 # The C library and loader of the system run these programs, so theirs are left out.
 unpack build/i386 i386 '^(libc6_|libc-bin_|debconf_|dpkg_|gcc-|cpp|binutils|libbinutils|lib[a-z]*san|libgcc-12-dev|libgprofng)' "${i386_packages[@]}"
 unpack build/apps "$(dpkg --print-architecture)" '^(lib|debconf|dpkg|perl|iproute|nginx-common|adduser|passwd|tar|login)' "${app_packages[@]}"
+[ $want_torture = yes ] || exit 0
+# These bring their own libraries, but for those that every system has.
+unpack build/torture "$(dpkg --print-architecture)" '^(libc6_|libc-bin_|libgcc-s1|gcc-|debconf|dpkg|adduser|passwd|tar_|login|systemd|dbus|init-|perl|libperl|galera)' \
+    "${torture_packages[@]}"

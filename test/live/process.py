@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a process shows from outside.
 process.py text PID [NAME]  exits 1 and names the first difference when executable file mappings (of files so named) differ from their files
+process.py different PID  prints how many bytes of the code of its programs and libraries (ELF files) differ from the files
 process.py kill PID NAME  prints ready, waits until they differ, which may be for moments only, and kills the process then
 process.py maps PID    prints the kinds of its mappings, one a line, sorted: permissions and name of every executable or shared one, and of
                        every one that names a deleted file, a memfd or probity
@@ -37,7 +38,8 @@ def kill(pid, only):
     os.kill(int(pid), signal.SIGKILL)
 
 
-def text(pid, only=""):
+def code_of_files(pid, only):
+    """Of each executable file mapping: name, offset, what is in memory, what is in the file."""
     with open(f"/proc/{pid}/mem", "rb") as memory:
         for low, high, permissions, offset, name in mappings(pid):
             if only not in name or permissions[2] != "x" or not name.startswith("/") or name.startswith("/memfd:") or name.endswith("(deleted)"):
@@ -46,10 +48,29 @@ def text(pid, only=""):
                 file.seek(offset)
                 expected = file.read(high - low)
             memory.seek(low)
-            found = memory.read(len(expected))
-            if found != expected:
-                at = next(i for i in range(len(expected)) if found[i] != expected[i])
-                sys.exit(f"text differs: {name} at offset {offset + at:#x}: {found[at:at+16].hex()} is {expected[at:at+16].hex()} in the file")
+            yield name, offset, memory.read(len(expected)), expected
+
+
+def text(pid, only=""):
+    for name, offset, found, expected in code_of_files(pid, only):
+        if found != expected:
+            at = next(i for i in range(len(expected)) if found[i] != expected[i])
+            sys.exit(f"text differs: {name} at offset {offset + at:#x}: {found[at:at+16].hex()} is {expected[at:at+16].hex()} in the file")
+
+
+def is_elf(name):
+    with open(name, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def different(pid):
+    print(
+        sum(
+            sum(a != b for a, b in zip(found, expected))
+            for name, offset, found, expected in code_of_files(pid, "")
+            if found != expected and is_elf(name)
+        )
+    )
 
 
 def maps(pid):
@@ -71,4 +92,4 @@ def code(pid):
             print(f"{low:x}-{high:x} {permissions} {name}")
 
 
-{"text": text, "kill": kill, "maps": maps, "unnamed": unnamed, "code": code}[sys.argv[1]](*sys.argv[2:])
+{"text": text, "different": different, "kill": kill, "maps": maps, "unnamed": unnamed, "code": code}[sys.argv[1]](*sys.argv[2:])
