@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes doc/coverage.md: which kind of place the entries and return sites of real files get, from `probity list --json`.
+# Makes doc/coverage.md: which kind of place the entries and return sites of real files get, from `probity list --json --traps`.
 #   tool/coverage.sh [--check] [FILE...]
 # --check prints the table and fails below 98 % of entries or 90 % of returns without a trap.
 set -euo pipefail
@@ -18,7 +18,7 @@ if [ ${#files[@]} -eq 0 ]; then
 fi
 
 row() { # FILE POINTS SPEC
-    "$probity" list --json "$3" 2>/dev/null | awk -v file="$1" -v points="$2" '
+    "$probity" list --json --traps "$3" 2>/dev/null | awk -v file="$1" -v points="$2" '
         match($0, /"kind": ?"[a-z]+"/) { kind = substr($0, RSTART, RLENGTH); gsub(/"kind": ?|"/, "", kind); n[kind]++; all++ }
         END {
             if (!all) exit 1
@@ -57,7 +57,7 @@ fi
     echo 'entries and 90 % of returns without a trap, are checked by `test/live/coverage.sh`.'
     echo
     echo '- **jmp**: a 5-byte jump over whole instructions. **padding**: the jump also uses alignment padding after the code.'
-    echo '- **island**: a jump to a second jump, in padding nearby or at an address that the next instruction dictates. **trap**: a breakpoint. **refused**: not probed; `probity list` says why.'
+    echo '- **island**: a jump to a second jump, in padding nearby or at an address that the next instruction dictates. **trap**: a breakpoint, with --traps; else refused. **refused**: not probed; `probity list` says why.'
     echo
     table || true
 } >doc/coverage.md

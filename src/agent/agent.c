@@ -131,6 +131,21 @@ static bool sets_filter(const struct agent_block *block)
     return (number == NR_PRCTL && first == PR_SET_SECCOMP_OP) || (number == NR_SECCOMP && first <= SECCOMP_SET_MODE_MOST);
 }
 
+/* Puts the program's bytes back where traps are: the controller has died, and a handler that nobody knows is about to be called for them.
+ */
+WAITS static void remove_traps(const struct wire_shared *shared)
+{
+    enum { READ_WRITE = 2, CLOSE_ON_EXEC = 0x80000 };
+    const uint64_t path[2] = {0x65732f636f72702full, 0x006d656d2f666cull}; /* "/proc/self/mem" */
+    const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
+    long fd = call(NR_OPEN, path, READ_WRITE | CLOSE_ON_EXEC, 0, 0);
+    for (uint32_t i = 0; fd >= 0 && i < shared->site_count && i < shared->site_room; i++)
+        if (site[i].length == 1 && site[i].patched[0] == 0xcc && *(const volatile uint8_t *)(uintptr_t)site[i].va == 0xcc)
+            agent_pwrite(fd, site[i].original, 1, (uintptr_t)site[i].va);
+    if (fd >= 0)
+        call(NR_CLOSE, (const void *)fd, 0, 0, 0);
+}
+
 /* Called while firing, before rt_sigaction: a new handler is to have its probe when the signal comes. Or before a seccomp filter is set,
  * which may kill the process for system calls that clauses make. */
 WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
@@ -139,13 +154,16 @@ WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
         __atomic_store_n(&process_of(shared)->quiet, 1, __ATOMIC_SEQ_CST);
     if (is_quiet(shared))
         return;
+    enum { TRAP = 5 };
     const struct action *action = (const void *)agent_saved(block, SAVED_ACTION);
-    if (agent_saved(block, SAVED_AX) != NR_SIGACTION || !action || __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
+    if (agent_saved(block, SAVED_AX) != NR_SIGACTION || !action)
         return;
-    if (!is_readable(action) || !is_readable(&action->mask) || action->handler <= 1)
-        return;
-    if (note_handler(shared, action))
+    bool is_off = __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST);
+    if (!is_off && is_readable(action) && is_readable(&action->mask) && action->handler > 1 && note_handler(shared, action))
         wait_for_controller(shared);
+    /* A controller that detaches removes them itself. */
+    if (agent_saved(block, SAVED_FIRST) == TRAP && __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
+        remove_traps(shared);
 }
 
 /* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. */

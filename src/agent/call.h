@@ -6,6 +6,9 @@
 
 #if defined __x86_64__
 enum {
+    NR_OPEN = 2,
+    NR_CLOSE = 3,
+    NR_PWRITE = 18,
     NR_FUTEX = 202,
     NR_SIGACTION = 13,
     NR_SIGPROCMASK = 14,
@@ -33,8 +36,15 @@ static inline __attribute__((always_inline)) long agent_call4(long number, long 
 {
     return agent_call6(number, a, b, c, d, 0, 0);
 }
+static inline __attribute__((always_inline)) long agent_pwrite(long fd, const void *bytes, long size, uintptr_t offset)
+{
+    return agent_call4(NR_PWRITE, fd, (long)bytes, size, (long)offset);
+}
 #elif defined __i386__
 enum {
+    NR_OPEN = 5,
+    NR_CLOSE = 6,
+    NR_PWRITE = 181,
     NR_FUTEX = 240,
     NR_SIGACTION = 174,
     NR_SIGPROCMASK = 175,
@@ -69,6 +79,12 @@ static inline __attribute__((always_inline)) long agent_call4(long number, long 
 {
     long result;
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d) : "memory");
+    return result;
+}
+static inline __attribute__((always_inline)) long agent_pwrite(long fd, const void *bytes, long size, uintptr_t offset)
+{
+    long result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(NR_PWRITE), "b"(fd), "c"(bytes), "d"(size), "S"(offset), "D"(0) : "memory");
     return result;
 }
 #else

@@ -6,8 +6,11 @@
  * puts that place into the frame if the handler has left the pc alone; a pc inside a window that the handler has set itself becomes its
  * copy. So nothing is executed or counted twice, and a handler that jumps away leaves nothing behind.
  *
+ * A trap that is met after the controller has died and that the program's own handler of SIGTRAP is called for is taken by agent_enter(),
+ * which returns from the signal at once: the handler never runs for it.
+ *
  * Rules
- *  1. No system call, nothing that waits, no data but the shared memory, the block and the frame.
+ *  1. No system call but that return, nothing that waits, no data but the shared memory, the block and the frame.
  *  2. A handler may interrupt any of this. Where it interrupts code that calls the agent, or the agent, the program stands at the probed
  *     instruction with the registers of the block. agent_leave() and the functions of agent.c can be begun again. agent_enter() is
  *     completed by the second handler's agent_enter(): from `state` 1 on, the block alone says what becomes of the frame.
@@ -145,6 +148,32 @@ SHOWS static bool is_called_code(const struct wire_shared *shared, uintptr_t va)
            (offset >= range[0] && offset < range[2]);
 }
 
+/* ---- traps ---- */
+
+/* The trampoline of the trap that begins at `va`, or NULL. */
+SHOWS static const struct wire_trampoline *find_trap(const struct wire_shared *shared, uintptr_t va)
+{
+    uintptr_t site_va;
+    const struct wire_trampoline *trampoline = find_site(shared, va, false, &site_va);
+    const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
+    for (uint32_t i = 0; trampoline && i < shared->site_count && i < shared->site_room; i++)
+        if (site[i].va == va && site[i].length == 1 && site[i].patched[0] == 0xcc)
+            return trampoline;
+    return 0;
+}
+
+/* Where a thread goes on that got this SIGTRAP because of a trap of ours; 0: it is the program's own. Also so when the context says it
+ * already: a handler may have interrupted take_trap(). */
+SHOWS static uintptr_t after_trap(const struct wire_shared *shared, const uintptr_t *context)
+{
+    uintptr_t va = context[PC];
+    const struct wire_trampoline *trampoline = find_trap(shared, va - 1);
+    if (trampoline)
+        return (uintptr_t)(trampoline + 1);
+    trampoline = find_trampoline(shared, va);
+    return trampoline && (uintptr_t)(trampoline + 1) == va && find_trap(shared, (uintptr_t)pcs(shared, trampoline)->origin_va) ? va : 0;
+}
+
 /* ---- undoing ---- */
 
 SHOWS static const struct wire_undo *find_undo(const struct wire_undo *undo, uint32_t count, uint64_t offset)
@@ -187,6 +216,7 @@ SHOWS static void add_carry(const uintptr_t *context)
 }
 
 SHOWS static void complete(struct wire_shared *shared, struct agent_block *block);
+SHOWS static bool is_at_trap(const struct wire_shared *shared, const struct agent_block *block);
 
 /* In the agent itself, whose caller's block the base pointer leads to. */
 SHOWS static bool show_called(struct wire_shared *shared, uintptr_t *context, uintptr_t *resume_va)
@@ -196,7 +226,7 @@ SHOWS static bool show_called(struct wire_shared *shared, uintptr_t *context, ui
     if (!entry)
         return false;
     *resume_va = (uintptr_t)entry->va;
-    if (entry->value == WIRE_AGENT_ENTER) {
+    if (entry->value == WIRE_AGENT_ENTER && !is_at_trap(shared, block)) {
         complete(shared, block);
         *resume_va = (uintptr_t)entry[1].va;
     }
@@ -320,13 +350,51 @@ SHOWS static void show_in_info(uintptr_t frame_va, uintptr_t from_va, uintptr_t 
         *address = to_va;
 }
 
+SHOWS static uint32_t signal_number(const struct agent_block *block)
+{
+    return (uint32_t)(sizeof(uintptr_t) == 8 ? agent_saved(block, SAVED_DI) : ((const uintptr_t *)agent_saved_sp(block))[1]);
+}
+
+/* Where the thread goes on if the handler that begins was called because of a trap of ours, else 0. */
+SHOWS static uintptr_t trap_resume(const struct wire_shared *shared, const struct agent_block *block)
+{
+    enum { TRAP = 5 };
+    uintptr_t frame_va = agent_saved_sp(block);
+    const struct wire_restorer *restorer = find_restorer(shared, *(const uintptr_t *)frame_va);
+    return restorer && signal_number(block) == TRAP ? after_trap(shared, frame_context(frame_va, restorer->is_info)) : 0;
+}
+
+SHOWS static bool is_at_trap(const struct wire_shared *shared, const struct agent_block *block)
+{
+    return trap_resume(shared, block) != 0;
+}
+
+SHOWS static void take_trap(const struct wire_shared *shared, const struct agent_block *block, uintptr_t resume_va)
+{
+    uintptr_t frame_va = agent_saved_sp(block);
+    bool is_info = find_restorer(shared, *(const uintptr_t *)frame_va)->is_info;
+    frame_context(frame_va, is_info)[PC] = resume_va;
+#if defined __x86_64__
+    enum { NR_RT_SIGRETURN = 15 };
+    uintptr_t sp = frame_va + 8;
+    uintptr_t number = NR_RT_SIGRETURN;
+    __asm__ volatile("mov %0, %%rsp\n syscall" : : "r"(sp), "a"(number) : "memory");
+#else
+    enum { NR_SIGRETURN = 119, NR_RT_SIGRETURN = 173 };
+    uintptr_t sp = frame_va + (is_info ? 4 : 8); /* the old restorer pops the signal's number */
+    uintptr_t number = is_info ? NR_RT_SIGRETURN : NR_SIGRETURN;
+    __asm__ volatile("mov %0, %%esp\n int $0x80" : : "r"(sp), "a"(number) : "memory");
+#endif
+    __builtin_unreachable();
+}
+
 SHOWS static void complete(struct wire_shared *shared, struct agent_block *block)
 {
     uintptr_t frame_va = agent_saved_sp(block);
     const struct wire_restorer *restorer = find_restorer(shared, *(const uintptr_t *)frame_va);
     if (!restorer)
         return; /* called by the program itself */
-    uint32_t number = (uint32_t)(sizeof(uintptr_t) == 8 ? agent_saved(block, SAVED_DI) : ((const uintptr_t *)frame_va)[1]);
+    uint32_t number = signal_number(block);
     if (number - 1 < 64 && shared->untouched_signals >> (number - 1) & 1)
         return;
     uintptr_t *context = frame_context(frame_va, restorer->is_info), *record = frame_record(context);
@@ -355,6 +423,9 @@ SHOWS static void complete(struct wire_shared *shared, struct agent_block *block
 /* Called while firing, at the first instruction of a signal handler. */
 SHOWS void agent_enter(struct wire_shared *shared, struct agent_block *block)
 {
+    uintptr_t trap_va = trap_resume(shared, block);
+    if (trap_va)
+        take_trap(shared, block, trap_va);
     complete(shared, block);
 }
 

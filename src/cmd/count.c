@@ -29,6 +29,7 @@ static const char usage_text[] =
     "  -i, --interval SECONDS  print the hits of each interval as well\n"
     "  -z, --zero              also print trace points that were not hit\n"
     "  -j, --json              one JSON object a line: module, function, point, count (and interval with -i)\n"
+    "      --traps             probe places that take nothing but a trap, too; see probity(1) for what that means to the processes\n"
     "  -v, --verbose           say how long the processes were stopped, and which places needed a trap or were refused\n"
     "\n"
     "The exit code is that of CMD (128 + signal if it was killed), or one of those in probity(1).\n"
@@ -43,7 +44,7 @@ struct counting {
     VEC(struct spec) spec;
     char *const *command;
     double duration_s, interval_s;
-    bool json, zero, verbose;
+    bool json, zero, verbose, traps;
     struct load_session *session;
     int stop_signal;      /* what ended the run, 0: something else */
     VEC(uint64_t) before; /* hits at the end of the last interval, by row */
@@ -112,11 +113,12 @@ static void print_hits(struct counting *counting, double interval_at_s)
 
 static void print_details(const struct counting *counting)
 {
-    uint64_t places = 0, traps = 0, refused = 0;
+    uint64_t places = 0, traps = 0, refused = 0, trap_only = 0;
     for (size_t i = 0; i < load_session_row_count(counting->session); i++) {
         const struct load_row *row = load_session_row(counting->session, i);
         places += row->places;
         traps += row->traps;
+        trap_only += row->trap_only != 0;
         refused += row->reason != INSN_OK && row->reason != INSN_NO_RETURN; /* nothing is missed where nothing returns */
         if (counting->verbose && row->traps) {
             fputs("probity: ", stderr);
@@ -135,6 +137,8 @@ static void print_details(const struct counting *counting)
     if (refused)
         fprintf(stderr, "probity: %llu trace point%s can not be counted fully; -v or `probity list` says why\n",
                 (unsigned long long)refused, refused == 1 ? "" : "s");
+    if (trap_only)
+        fprintf(stderr, "probity: %llu of them take nothing but a trap, which --traps allows\n", (unsigned long long)trap_only);
 }
 
 static void show_progress(void *context, const char *module, size_t places, size_t total)
@@ -302,10 +306,10 @@ static struct err *parse_specs(struct counting *counting, int argc, char **argv)
 /* Returns with *help set when only the usage was asked for. */
 static struct err *parse(struct counting *counting, int argc, char **argv, bool *help)
 {
-    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},      {"duration", required_argument, NULL, 'd'},
-                                            {"interval", required_argument, NULL, 'i'}, {"json", no_argument, NULL, 'j'},
-                                            {"zero", no_argument, NULL, 'z'},           {"verbose", no_argument, NULL, 'v'},
-                                            {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"pid", required_argument, NULL, 'p'}, {"duration", required_argument, NULL, 'd'}, {"interval", required_argument, NULL, 'i'},
+        {"json", no_argument, NULL, 'j'},      {"zero", no_argument, NULL, 'z'},           {"verbose", no_argument, NULL, 'v'},
+        {"traps", no_argument, NULL, 'T'},     {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     struct err *error = cmd_split_command(&argc, argv, &counting->command);
     opterr = 0;
     for (int option; !error && (option = getopt_long(argc, argv, "p:d:i:jzvh", options, NULL)) != -1;) {
@@ -327,6 +331,9 @@ static struct err *parse(struct counting *counting, int argc, char **argv, bool 
             break;
         case 'v':
             counting->verbose = true;
+            break;
+        case 'T':
+            counting->traps = true;
             break;
         case 'h':
             *help = true;
@@ -369,6 +376,8 @@ int cmd_count(int argc, char **argv)
     }
     int signal_fd = interrupt_fd(0);
     counting.session = load_session_create(counting.spec.at, counting.spec.n, NULL, show_progress, NULL);
+    if (counting.traps)
+        load_session_allow_traps(counting.session);
     error = count(&counting, signal_fd);
     struct err *detach_error = load_session_detach(counting.session);
     /* A command that still runs ends with us, as it would under a shell's Ctrl-C. */

@@ -8,13 +8,13 @@
 #include <string.h>
 
 static const char usage_text[] =
-    "usage: probity list [--json] SPEC...\n"
+    "usage: probity list [--json] [--traps] SPEC...\n"
     "\n"
     "Shows the trace points that each SPEC means, and how each would be probed:\n"
     "  jmp      a 5-byte jump over whole instructions\n"
     "  padding  a jump that also uses alignment padding\n"
     "  island   a jump to a second jump, in padding nearby or at an address that the next instruction dictates\n"
-    "  trap     a breakpoint instruction: works, but each hit costs microseconds\n"
+    "  trap     a breakpoint instruction: only with --traps, and each hit costs microseconds\n"
     "  refused  not at all; the reason is shown\n"
     "\n"
     "SPEC is MODULE:FUNCTION, MODULE:FUNCTION+OFFSET, MODULE:0xADDRESS, MODULE:FUNCTION:return, or PID:MODULE:FUNCTION...;\n"
@@ -22,6 +22,7 @@ static const char usage_text[] =
     "\n"
     "  -j, --json   one JSON object a line: module, function, offset, address, point, kind, reason\n"
     "  -s, --summary  only the summary line\n"
+    "      --traps  as with that option of count, trace and record; without it, what takes nothing but a trap is refused\n"
     "\n"
     "examples:\n"
     "  probity list libc:malloc\n"
@@ -29,7 +30,7 @@ static const char usage_text[] =
     "  probity list --json /usr/bin/bash:'*' | jq -r .kind | sort | uniq -c\n";
 
 struct listing {
-    bool json, summary_only;
+    bool json, summary_only, traps;
     size_t count[LOAD_REFUSED + 1];
 };
 
@@ -99,12 +100,12 @@ struct function_plan {
 };
 
 static void plan_function(const struct load_code *code, struct load_claims *claims, struct planned *item, size_t count, size_t first,
-                          struct function_plan *plan)
+                          bool no_trap, struct function_plan *plan)
 {
     plan->first = first;
     load_flow_init(&plan->flow, code, item->place->func_va, item->place->func_size);
     for (size_t i = 0; i < count; i++)
-        VEC_PUSH(&plan->wish, (struct load_wish){.va = item[i].place->va, .taken = item[i].place->taken});
+        VEC_PUSH(&plan->wish, (struct load_wish){.va = item[i].place->va, .taken = item[i].place->taken, .no_trap = no_trap});
     load_windows_plan(code, &plan->flow, claims, plan->wish.at, plan->wish.n, &plan->windows);
     bool traps = false;
     for (size_t i = 0; i < plan->windows.n; i++)
@@ -129,7 +130,7 @@ static void list_file(struct listing *listing, const struct load_code *code, con
         for (end = i; end < item.n && item.at[end].place->func_va == item.at[i].place->func_va;)
             end++;
         VEC_PUSH(&plans, (struct function_plan){0});
-        plan_function(code, &claims, &item.at[i], end - i, i, &plans.at[plans.n - 1]);
+        plan_function(code, &claims, &item.at[i], end - i, i, !listing->traps, &plans.at[plans.n - 1]);
     }
     for (size_t i = 0; i < plans.n; i++) {
         struct function_plan *plan = &plans.at[i];
@@ -259,8 +260,11 @@ static void print_summary(const struct listing *listing)
 
 int cmd_list(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"summary", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                            {"summary", no_argument, NULL, 's'},
+                                            {"traps", no_argument, NULL, 'T'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     struct listing listing = {0};
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "jsh", options, NULL)) != -1;) {
@@ -271,6 +275,7 @@ int cmd_list(int argc, char **argv)
         if (option == '?')
             return cmd_fail(err_new(ERR_USAGE, "list: %s: no such option; `probity list --help` has them all", argv[optind - 1]));
         listing.json |= option == 'j';
+        listing.traps |= option == 'T';
         listing.summary_only |= option == 's';
     }
     if (optind == argc)

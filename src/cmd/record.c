@@ -39,6 +39,7 @@ static const char usage_text[] =
     "                       command; the chains are a thread \"climb\" of the trace, under the metric climb\n"
     "      --live-tree      build the call trees while recording, and write only these\n"
     "      --memory BYTES   for the nodes and stacks of --live-tree (k, M, G may follow)\n"
+    "      --traps          probe places that take nothing but a trap, too; see probity(1) for what that means to the processes\n"
     "      --follow         also record calls in what the processes and their children execute\n"
     "  -q                   print no summary\n"
     "  -v, --verbose        say more\n"
@@ -235,6 +236,9 @@ static struct err *parse_option(struct recording *recording, int option, bool *h
     case 'f':
         recording->options.follow = true;
         break;
+    case 'T':
+        recording->options.traps = true;
+        break;
     case 'q':
         recording->options.quiet = true;
         break;
@@ -253,20 +257,12 @@ static struct err *parse_option(struct recording *recording, int option, bool *h
 static struct err *parse(struct recording *recording, int argc, char **argv, bool *help)
 {
     enum { USUAL_HZ = 999 };
-    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},
-                                            {"duration", required_argument, NULL, 'd'},
-                                            {"clock", required_argument, NULL, 'k'},
-                                            {"calls", required_argument, NULL, 'c'},
-                                            {"metric", required_argument, NULL, 'm'},
-                                            {"memory", required_argument, NULL, 'M'},
-                                            {"climb", optional_argument, NULL, 'K'},
-                                            {"live-tree", no_argument, NULL, 't'},
-                                            {"stacks-at", required_argument, NULL, 's'},
-                                            {"follow", no_argument, NULL, 'f'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"codes", required_argument, NULL, 'C'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"pid", required_argument, NULL, 'p'},   {"duration", required_argument, NULL, 'd'}, {"clock", required_argument, NULL, 'k'},
+        {"calls", required_argument, NULL, 'c'}, {"metric", required_argument, NULL, 'm'},   {"memory", required_argument, NULL, 'M'},
+        {"climb", optional_argument, NULL, 'K'}, {"live-tree", no_argument, NULL, 't'},      {"stacks-at", required_argument, NULL, 's'},
+        {"follow", no_argument, NULL, 'f'},      {"traps", no_argument, NULL, 'T'},          {"verbose", no_argument, NULL, 'v'},
+        {"codes", required_argument, NULL, 'C'}, {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     opterr = 0;
     ERR_TRY(cmd_split_command(&argc, argv, &recording->options.command));
     for (int option; !*help && (option = getopt_long(argc, argv, "+o:p:d:F:qvh", options, NULL)) != -1;)
@@ -298,6 +294,9 @@ static void print_losses(const struct record_summary *summary)
         fprintf(stderr, "probity: %llu functions have probes; %llu have none, and %llu have exits without one; -v says which, and why\n",
                 (unsigned long long)summary->functions, (unsigned long long)summary->refused_functions,
                 (unsigned long long)summary->partial_functions);
+    if (summary->trap_only)
+        fprintf(stderr, "probity: %llu of these entries and exits take nothing but a trap, which --traps allows\n",
+                (unsigned long long)summary->trap_only);
 }
 
 static void print_summary(const struct recording *recording, const struct record_summary *summary)

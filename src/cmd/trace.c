@@ -26,6 +26,7 @@ static const char usage_text[] =
     "  -d                  print the checked tree and what it compiles to, and end\n"
     "      --dialect 0.17  print as that version of bpftrace does, not as 0.26\n"
     "      --follow        also trace what the processes and their children execute\n"
+    "      --traps         probe places that take nothing but a trap, too; see probity(1) for what that means to the processes\n"
     "      --lossless      a thread waits when there is no room for what it prints\n"
     "      --unsafe        allow system(), signal()\n"
     "\n"
@@ -62,6 +63,9 @@ static struct err *parse_option(struct tracing *tracing, int option, bool *help)
     case 'L':
         tracing->live.lossless = true;
         break;
+    case 'T':
+        tracing->live.traps = true;
+        break;
     case 'h':
         *help = true;
         break;
@@ -78,6 +82,7 @@ static struct err *parse(struct tracing *tracing, int argc, char **argv, bool *h
                                             {"include", required_argument, NULL, TRACING_INCLUDE},
                                             {"verbose", no_argument, NULL, 'v'},
                                             {"follow", no_argument, NULL, 'F'},
+                                            {"traps", no_argument, NULL, 'T'},
                                             {"lossless", no_argument, NULL, 'L'},
                                             {"unsafe", no_argument, NULL, TRACING_UNSAFE},
                                             {"dialect", required_argument, NULL, TRACING_DIALECT},

@@ -42,6 +42,7 @@ struct live_options {
     size_t n_pids;
     char *const *command; /* NULL: none */
     bool json, quiet, verbose, lossless, follow;
+    bool traps; /* places that take nothing but a trap get one */
     bool no_warnings, dry_run;
     bool ignores_status; /* the command's exit code is not the run's */
     enum print_dialect dialect;

@@ -13,15 +13,18 @@ static void report_row(struct live_run *run, const struct load_row *row)
 
 void live_report_places(struct live_run *run)
 {
-    size_t count = load_session_row_count(run->session), refused = 0;
+    size_t count = load_session_row_count(run->session), refused = 0, trap_only = 0;
     for (; run->rows_reported < count; run->rows_reported++) {
         const struct load_row *row = load_session_row(run->session, run->rows_reported);
         if (row->reason == INSN_OK || row->reason == INSN_NO_RETURN)
             continue;
         refused++;
+        trap_only += row->trap_only != 0;
         if (row->by_name || run->options->verbose)
             report_row(run, row);
     }
     if (refused > 1 && !run->options->quiet)
         fprintf(run->print.err, "%zu trace points can not be probed fully; -v says which\n", refused);
+    if (refused > 1 && trap_only && !run->options->quiet)
+        fprintf(run->print.err, "%zu of them take nothing but a trap, which --traps allows\n", trap_only);
 }

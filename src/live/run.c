@@ -332,6 +332,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, set_child, &run);
         if (options->follow)
             load_session_follow(run.session);
+        if (options->traps)
+            load_session_allow_traps(run.session);
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
         run.print.dialect = options->dialect;

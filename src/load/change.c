@@ -139,8 +139,12 @@ static void plan_function(struct load_function *function, struct replan *plan)
         qsort(function->probe.at, function->probe.n, sizeof *function->probe.at, by_probe);
     for (size_t i = 0; i < function->site.n; i++)
         load_windows_release(module->code, &module->claims, &function->site.at[i]->window, 1);
-    for (size_t i = 0; i < function->probe.n; i++)
-        VEC_PUSH(&plan->wish, (struct load_wish){.va = function->probe.at[i].va, .taken = function->probe.at[i].taken});
+    for (size_t i = 0; i < function->probe.n; i++) {
+        const struct load_probe *probe = &function->probe.at[i];
+        /* What only informs us or a handler is not worth staying attached. */
+        bool no_trap = probe->no_trap || probe->action >= LOAD_CALL_LOAD_EVENT;
+        VEC_PUSH(&plan->wish, (struct load_wish){.va = probe->va, .taken = probe->taken, .no_trap = no_trap});
+    }
     load_windows_plan(module->code, &function->flow, &module->claims, plan->wish.at, plan->wish.n, &plan->windows);
 }
 
@@ -327,40 +331,6 @@ static int by_module_and_function(const void *a, const void *b)
     return x->func_va < y->func_va ? -1 : x->func_va > y->func_va;
 }
 
-/* A far island's jump ends in bytes of what follows it, and leads where it does because of what is there: a trap, too. */
-static bool is_part_of_jump(const struct replan *plan, uint64_t va)
-{
-    enum { JMP_BYTES = 5 };
-    for (size_t i = 0; i < plan->windows.n; i++) {
-        const struct load_window *window = &plan->windows.at[i];
-        if (window->far_span && va > window->va && va < window->va + JMP_BYTES)
-            return true;
-    }
-    return false;
-}
-
-/* What is not worth a trap. A handler that sees what it would natively is not: the controller would have to stay attached. */
-static void refuse_traps(const struct load_function *function, struct replan *plan)
-{
-    size_t kept = 0;
-    for (size_t w = 0; w < plan->windows.n; w++) {
-        const struct load_window *window = &plan->windows.at[w];
-        bool own = window->kind == LOAD_TRAP && !is_part_of_jump(plan, window->va);
-        for (size_t i = 0; i < function->probe.n && own; i++) {
-            const struct load_probe *probe = &function->probe.at[i];
-            own = probe->va < window->va || probe->va >= window->end_va || probe->action >= LOAD_CALL_ACTION || probe->no_trap;
-        }
-        for (size_t i = 0; i < plan->wish.n && own; i++)
-            if (plan->wish.at[i].va >= window->va && plan->wish.at[i].va < window->end_va) {
-                plan->wish.at[i].kind = LOAD_REFUSED;
-                plan->wish.at[i].reason = INSN_TRAP_ONLY;
-            }
-        if (!own)
-            plan->windows.at[kept++] = *window;
-    }
-    plan->windows.n = kept;
-}
-
 struct far_question {
     struct load_process *process;
     const struct target_maps *maps;
@@ -391,7 +361,6 @@ static struct err *plan_all(struct change *change, struct load_request *request,
         struct far_question question = {change->process, &maps, function->module->bias};
         load_windows_add_islands(function->module->code, &function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
                                  &plan[i].windows, is_far_possible, &question);
-        refuse_traps(function, &plan[i]);
     }
     target_maps_deinit(&maps);
     size_t first = 0;

@@ -16,7 +16,7 @@ struct load_probe {
     uint64_t body_va; /* LOAD_CLAUSE */
     uint8_t action;   /* enum load_action */
     bool taken;       /* only when the conditional branch is taken */
-    bool no_trap;     /* it is not worth a trap */
+    bool no_trap;     /* it is refused rather than be a trap */
     bool is_first;    /* it fires before others of the place */
 };
 

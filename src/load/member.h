@@ -58,7 +58,7 @@ struct load_session {
     int status;
     pid_t command_pid;
     uint64_t pause_ns;
-    bool follow, has_strangers;
+    bool follow, allows_traps, has_strangers;
 };
 
 /* ---- place.c ---- */

@@ -95,7 +95,6 @@ static struct err *add_clause(struct load_session *session, struct load_member *
                                  .func = names_number(&session->names, session->row.at[row].function),
                                  .probe = probe_name(session, &session->spec[spec], &session->row.at[row])};
     uint64_t body_va = load_process_body(member->process, session->program->clause[spec]);
-    bool no_trap = fires_once(session, spec) && (point->point == SPEC_RETURN || spec_has_pattern(&session->spec[spec]));
     for (uint32_t i = 0; i < point->place_count && body_va; i++) {
         const struct load_place *place = &resolved->place.at[point->first_place + i];
         uint32_t number;
@@ -112,7 +111,7 @@ static struct err *add_clause(struct load_session *session, struct load_member *
                                                       .action = LOAD_CLAUSE,
                                                       .body_va = body_va,
                                                       .taken = place->taken,
-                                                      .no_trap = no_trap}});
+                                                      .no_trap = !session->allows_traps}});
     }
     return NULL;
 }
@@ -147,10 +146,14 @@ static struct err *add_trace_point(struct load_session *session, struct load_mem
     member->row_module.at[row] = member->modules_resolved;
     for (uint32_t i = 0; i < point->place_count; i++) {
         const struct load_place *place = &resolved->place.at[point->first_place + i];
-        VEC_PUSH(out, (struct load_request){.module = module,
-                                            .func_va = place->func_va,
-                                            .func_size = place->func_size,
-                                            .probe = {.va = place->va, .counter = counter, .action = LOAD_COUNT, .taken = place->taken}});
+        VEC_PUSH(
+            out,
+            (struct load_request){
+                .module = module,
+                .func_va = place->func_va,
+                .func_size = place->func_size,
+                .probe = {
+                    .va = place->va, .counter = counter, .action = LOAD_COUNT, .taken = place->taken, .no_trap = !session->allows_traps}});
     }
     return NULL;
 }
@@ -237,6 +240,7 @@ static void note_results(struct load_session *session, const struct load_member 
         else
             row->places++;
         row->traps += done->at[i].kind == LOAD_TRAP;
+        row->trap_only += done->at[i].kind == LOAD_REFUSED && done->at[i].reason == INSN_TRAP_ONLY;
     }
     VEC_FREE(&sorted);
 }

@@ -120,6 +120,11 @@ void load_session_follow(struct load_session *session)
     session->follow = true;
 }
 
+void load_session_allow_traps(struct load_session *session)
+{
+    session->allows_traps = true;
+}
+
 bool load_session_has_strangers(const struct load_session *session)
 {
     return session->has_strangers;

@@ -13,15 +13,16 @@
 #include "load/resolve.h"
 
 struct load_row {
-    char *module;    /* path */
-    char *function;  /* name for people: demangled */
-    char point[32];  /* "entry", "return", "+0x12" */
-    uint64_t va;     /* of the function in the file, or of the place where there is none; of equal names the first */
-    uint64_t ended;  /* hits in processes that have been detached from */
-    uint64_t places; /* instructions that were patched for it, in all processes */
-    uint64_t traps;  /* ... of which by a trap */
-    bool by_name;    /* a specification without a pattern asked for it */
-    uint8_t reason;  /* enum insn_reason: why its last refused place was refused */
+    char *module;       /* path */
+    char *function;     /* name for people: demangled */
+    char point[32];     /* "entry", "return", "+0x12" */
+    uint64_t va;        /* of the function in the file, or of the place where there is none; of equal names the first */
+    uint64_t ended;     /* hits in processes that have been detached from */
+    uint64_t places;    /* instructions that were patched for it, in all processes */
+    uint64_t traps;     /* ... of which by a trap */
+    bool by_name;       /* a specification without a pattern asked for it */
+    uint64_t trap_only; /* places that were refused because they take nothing but a trap */
+    uint8_t reason;     /* enum insn_reason: why its last refused place was refused */
 };
 
 struct load_session;
@@ -37,6 +38,8 @@ struct err *load_session_destroy(struct load_session *session);
 
 /* From now on, what the processes execute and what their children execute is traced too, from its first instruction. */
 void load_session_follow(struct load_session *session);
+/* From now on, places that take nothing but a trap get one; else they are refused. */
+void load_session_allow_traps(struct load_session *session);
 /* Whether a process that is or was traced lives in another pid namespace. */
 bool load_session_has_strangers(const struct load_session *session);
 /* `joined` is called with each process whose probes are in place; a command has not executed an instruction yet. When it returns an error

@@ -381,6 +381,22 @@ static bool try_far_islands(struct planner *plan, size_t from, size_t to, load_f
     return false;
 }
 
+/* A far island's jump ends in bytes of what follows it: a trap is refused before any window in front of it is given one. */
+static void refuse_trap(load_windows *windows, size_t index, struct load_wish *wish, size_t wish_count)
+{
+    struct load_window window = windows->at[index];
+    bool refused = true;
+    for (size_t i = 0; i < wish_count && refused; i++)
+        refused = wish[i].kind == LOAD_REFUSED || wish[i].no_trap || wish[i].va < window.va || wish[i].va >= window.end_va;
+    if (!refused)
+        return;
+    for (size_t i = 0; i < wish_count; i++)
+        if (wish[i].kind != LOAD_REFUSED && wish[i].va >= window.va && wish[i].va < window.end_va)
+            refuse(&wish[i], INSN_TRAP_ONLY);
+    memmove(&windows->at[index], &windows->at[index + 1], (windows->n - index - 1) * sizeof window);
+    windows->n--;
+}
+
 bool load_far_without_process(void *context, uint64_t va, uint32_t span)
 {
     const struct load_code *code = context;
@@ -406,11 +422,14 @@ void load_windows_add_islands(const struct load_code *code, const struct load_fl
         while (from && windows->at[from - 1].kind == LOAD_TRAP && windows->at[from - 1].end_va == windows->at[from].va &&
                may_follow(&plan, windows->at[from].first))
             from--;
-        for (size_t start = from; start <= i; start++)
-            if (make_near_island(&plan, start, i) || try_far_islands(&plan, start, i, far, context)) {
+        bool is_island = false;
+        for (size_t start = from; start <= i && !is_island; start++) {
+            is_island = make_near_island(&plan, start, i) || try_far_islands(&plan, start, i, far, context);
+            if (is_island)
                 i = start; /* what took their place stands there now */
-                break;
-            }
+        }
+        if (!is_island)
+            refuse_trap(windows, i, wish, wish_count);
     }
     assign(wish, wish_count, windows);
 }

@@ -31,6 +31,7 @@ struct load_window {
 struct load_wish {
     uint64_t va;
     bool taken;      /* a conditional branch: only when it is taken */
+    bool no_trap;    /* it is refused rather than be a trap, unless another wish makes its place one */
     uint8_t kind;    /* out: enum load_kind */
     uint8_t reason;  /* out: enum insn_reason when LOAD_REFUSED */
     uint32_t window; /* out: index of its window unless LOAD_REFUSED */
@@ -49,7 +50,7 @@ void load_claims_set(struct load_claims *claims, const struct load_code *code, u
 
 /* Plans one function. The wishes are sorted by va and end up each in a window or refused. Claims the padding used; load_windows_release()
  * gives it back. Places that need an island are left to be traps until load_windows_add_islands(), so that a caller with many functions
- * gives direct use of padding the first choice. */
+ * gives direct use of padding the first choice; that one also refuses what would stay a trap and may not. */
 void load_windows_plan(const struct load_code *code, const struct load_flow *flow, struct load_claims *claims, struct load_wish *wish,
                        size_t wish_count, load_windows *out);
 /* `far` says whether an island could be at one of `span` addresses from `va` (a file address) on. */

@@ -55,6 +55,7 @@ struct record_options {
     size_t memory_bytes;               /* live_tree: for their nodes, and stacks; 0: as is usual */
     const struct climb_options *climb; /* a climb in the process, which is the only one, or in the command; NULL: none */
     double duration_s;                 /* 0: until the processes end */
+    bool traps;                        /* places that take nothing but a trap get one */
     bool follow;                       /* also what processes execute, and what their children execute, has probes */
     bool quiet, verbose;
     FILE *messages;           /* for people */
@@ -69,6 +70,7 @@ struct record_summary {
     uint64_t left_calls;                                      /* that ended by a jump: see rule 1 */
     uint64_t odd_returns;                                     /* of functions that were entered before the recording */
     uint64_t functions, partial_functions, refused_functions; /* with probes; of those, with an exit that has none; without any */
+    uint64_t trap_only;                                       /* of the last two, those where only a trap would fit */
     uint64_t bytes, records;                                  /* of the trace */
     uint64_t hot_spots;                                       /* of the climb */
     struct climb_totals climb;

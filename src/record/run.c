@@ -124,6 +124,8 @@ static struct err *create_probes(struct record_run *run)
     load_session_on_wait(run->session, make_room, run);
     if (run->options->follow)
         load_session_follow(run->session);
+    if (run->options->traps)
+        load_session_allow_traps(run->session);
     if (run->options->climb)
         record_climb_create(run);
     return NULL;
@@ -304,6 +306,7 @@ static void count_functions(struct record_run *run)
         run->summary.functions += is_entry && row->places;
         run->summary.refused_functions += is_entry && !row->places && is_refused;
         run->summary.partial_functions += !is_entry && is_refused;
+        run->summary.trap_only += row->trap_only && (!is_entry || !row->places);
         if (run->options->verbose && is_refused && (!is_entry || !row->places))
             print_refusal(run, row, is_entry);
     }

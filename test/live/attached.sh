@@ -10,7 +10,7 @@ for width in 64 32; do
         start_victim "$victims/$width/$name" -w $options
         wait_ready
         mapping_kinds "$victim_pid" >"$work/before"
-        start_count "$work/json" "$victim_pid" --json '*:*' '*:*:return'
+        start_count "$work/json" "$victim_pid" --json --traps '*:*' '*:*:return'
         release
         wait_ready 2
         end_count

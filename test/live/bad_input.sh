@@ -22,6 +22,7 @@ refused 2 . count
 refused 2 . list
 refused 2 . nonsense
 refused 2 . count --nonsense "$v:f1" -- "$v"
+for command in count trace record list; do refused 2 "option|traps" $command --traps=all "$v:f1" -- "$v"; done
 refused 2 . count -d soon "$v:f1" -- "$v"
 refused 2 . count -p twelve "$v:f1"
 refused 2 . count -p 1

@@ -19,7 +19,7 @@ try_mode() { # WIDTH MODE
     start_victim "$v" "$2"
     wait_ready
     for ((i = 0; i < cycles; i++)); do
-        "$probity" count -p "$victim_pid" "$v:tiny" >"$work/out" 2>"$work/err" {victim_in}>&- &
+        "$probity" count --traps -p "$victim_pid" "$v:tiny" >"$work/out" 2>"$work/err" {victim_in}>&- &
         counter_pid=$!
         started+=("$counter_pid")
         # It stays attached where a trap is needed.
@@ -33,7 +33,7 @@ try_mode() { # WIDTH MODE
         wait_until 20 has_worked $((before + 5)) || fail "$1-bit $2, kill $i: the victim stands still"
         alive "$victim_pid" || fail "$1-bit $2, kill $i: the victim died: $(tail -n 3 "$victim_err")"
     done
-    run_probity count --json -p "$victim_pid" -d 0.1 "$v:tiny" >"$work/out" 2>"$work/err" || fail "$1-bit $2: $(tail -n 1 "$work/err")"
+    run_probity count --json --traps -p "$victim_pid" -d 0.1 "$v:tiny" >"$work/out" 2>"$work/err" || fail "$1-bit $2: $(tail -n 1 "$work/err")"
     [ "$(count_of "$work/out" tiny)" -gt 0 ] || fail "$1-bit $2: the place is not met any more"
     text_is_the_files "$victim_pid"
     end_victim
@@ -41,5 +41,5 @@ try_mode() { # WIDTH MODE
     echo "$1-bit $2: $cycles kills"
 }
 for width in 64 32; do
-    for mode in forks threads timer nested; do try_mode $width $mode; done
+    for mode in forks threads timer nested own plain late; do try_mode $width $mode; done
 done

@@ -1,6 +1,6 @@
 /* Programs in situations where a tracer that has to use traps goes wrong easily: in each, `tiny`, which takes nothing but a trap, is called
  * again and again, and every result is checked.
- *   v_trapped forks|threads|timer|ignored|leader|nested
+ *   v_trapped forks|threads|timer|ignored|leader|nested|own|plain|late
  * Runs until stdin ends, then prints `ok`. */
 #include "victim.h"
 
@@ -9,8 +9,15 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
+#include <sys/ucontext.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if defined __x86_64__
+enum { PC_REGISTER = REG_RIP };
+#else
+enum { PC_REGISTER = REG_EIP };
+#endif
 
 /* One byte long, no padding around it, and the bytes behind it are no displacement that leads to free memory. */
 void tiny(void);
@@ -151,12 +158,79 @@ static void run_nested(void)
     setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
 }
 
+/* The program has breakpoints of its own, and a handler that takes nothing but those: with or without SA_SIGINFO, from the start on or
+ * installed anew all the time. */
+void own_breakpoint(void);
+__asm__(".globl own_breakpoint\n.type own_breakpoint,@function\nown_breakpoint: int3\n ret\n.size own_breakpoint, . - own_breakpoint\n");
+static volatile uint32_t own_breakpoints;
+
+static void on_own_breakpoint(int number, siginfo_t *info, void *context)
+{
+    uintptr_t pc = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[PC_REGISTER];
+    if (number != SIGTRAP || info->si_signo != SIGTRAP || pc != (uintptr_t)own_breakpoint + 1) {
+        static const char text[] = "a trap that is not the program's own\n";
+        write(2, text, sizeof text - 1);
+        _exit(4);
+    }
+    own_breakpoints++;
+}
+
+static void on_plain_breakpoint(int number)
+{
+    CHECK(number == SIGTRAP);
+    own_breakpoints++;
+}
+
+static void check_own(void)
+{
+    uint32_t before = own_breakpoints;
+    CHECK(trapped_work(11) == mix(11, 7) && own_breakpoints == before);
+    own_breakpoint();
+    CHECK(own_breakpoints == before + 1);
+}
+
+static void install(int flags)
+{
+    struct sigaction action = {.sa_flags = flags};
+    if (flags & SA_SIGINFO)
+        action.sa_sigaction = on_own_breakpoint;
+    else
+        action.sa_handler = on_plain_breakpoint;
+    CHECK(!sigaction(SIGTRAP, &action, NULL));
+}
+
+static void run_own(void)
+{
+    install(SA_SIGINFO);
+    while (!stop)
+        check_own();
+    struct sigaction now;
+    CHECK(!sigaction(SIGTRAP, NULL, &now) && now.sa_sigaction == on_own_breakpoint && now.sa_flags & SA_SIGINFO);
+}
+
+static void run_plain(void)
+{
+    install(0);
+    while (!stop)
+        check_own();
+}
+
+static void run_late(void)
+{
+    for (uint32_t i = 0; !stop; i++) {
+        if (i % 65536 == 0)
+            install(i & 65536 ? SA_SIGINFO : 0);
+        check_own();
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } mode[] = {{"forks", run_forks}, {"threads", run_threads}, {"timer", run_timer}, {"ignored", run_ignored}, {"nested", run_nested}};
+    } mode[] = {{"forks", run_forks},   {"threads", run_threads}, {"timer", run_timer}, {"ignored", run_ignored},
+                {"nested", run_nested}, {"own", run_own},         {"plain", run_plain}, {"late", run_late}};
     pthread_t thread;
     sigset_t all, before;
     const char *name = argc > 1 ? argv[1] : "threads";
