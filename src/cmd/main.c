@@ -57,11 +57,11 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         usage(stdout);
-        return 0;
+        return cmd_finish(0);
     }
     if (!strcmp(argv[1], "--version")) {
         puts("probity " CMD_VERSION);
-        return 0;
+        return cmd_finish(0);
     }
     for (size_t i = 0; i < sizeof command / sizeof command[0]; i++)
         if (!strcmp(argv[1], command[i].name))

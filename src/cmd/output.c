@@ -1,9 +1,9 @@
 #include "cmd/cmd.h"
 
 #include "base/escape.h"
+#include "base/output.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -17,19 +17,18 @@ int cmd_fail(struct err *error)
     return code;
 }
 
-/* Whether nobody reads what we print any more, which is no error: `probity ... | head`. */
-static bool is_reader_gone(void)
-{
-    struct pollfd out = {.fd = STDOUT_FILENO};
-    return errno == EPIPE || (poll(&out, 1, 0) == 1 && out.revents & POLLERR);
-}
-
 int cmd_finish(int code)
 {
     errno = 0;
-    if (fflush(stdout) || ferror(stdout))
-        return is_reader_gone() ? code : cmd_fail(err_errno(ERR_SYSTEM, errno ? errno : EIO, "standard output"));
-    return code;
+    bool is_bad = fflush(stdout) || ferror(stdout);
+    int number = errno;
+    bool is_deserted = is_bad && output_is_deserted(STDOUT_FILENO, number);
+    errno = 0;
+    if (fclose(stdout) && !is_bad) {
+        is_bad = true;
+        number = errno;
+    }
+    return is_bad && !is_deserted ? cmd_fail(output_unwritten("standard output", number)) : code;
 }
 
 void cmd_json_string(FILE *out, const char *text)

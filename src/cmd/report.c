@@ -1,6 +1,7 @@
 #include "cmd/cmd.h"
 
 #include "base/memory.h"
+#include "base/output.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -145,19 +146,25 @@ static struct err *take_option(struct arguments *arguments, int option)
     }
 }
 
-/* To a file: what can not be written whole is taken away again. */
-static struct err *write_file(const struct arguments *arguments, const char *path, const char *other)
+static struct err *write_to(struct arguments *arguments, const char *path, const char *other, FILE *out)
 {
-    FILE *out = fopen(arguments->output, "we");
-    if (!out)
-        return err_errno(errno == EACCES ? ERR_PERMISSION : ERR_SYSTEM, errno, "report: %s", arguments->output);
-    struct err *error = report_write(&arguments->options, path, other, out, stderr);
-    errno = 0;
-    bool is_bad = ferror(out);
-    if ((fclose(out) || is_bad) && !error)
-        error = err_errno(ERR_SYSTEM, errno ? errno : EIO, "report: %s", arguments->output);
-    if (error)
-        unlink(arguments->output);
+    struct report_options *options = &arguments->options;
+    bool is_terminal = isatty(fileno(out));
+    options->is_colour = !strcmp(arguments->colour, "always") || (!strcmp(arguments->colour, "auto") && is_terminal && !getenv("NO_COLOR"));
+    if (options->format == REPORT_PPROF && is_terminal)
+        return err_new(ERR_USAGE, "report: pprof files are binary: say where to with -o");
+    return report_write(options, path, other, out, stderr);
+}
+
+/* To a file: what can not be written whole does not take its name. */
+static struct err *write_file(struct arguments *arguments, const char *path, const char *other)
+{
+    struct output *output;
+    ERR_TRY(output_open(arguments->output, &output));
+    struct err *error = write_to(arguments, path, other, output_file(output));
+    if (!error)
+        return output_close(output);
+    output_discard(output);
     return error;
 }
 
@@ -174,12 +181,8 @@ static struct err *run(struct arguments *arguments, int argc, char **argv)
     options->chosen_threads = arguments->threads.n > 1 ? arguments->threads.at : NULL;
     options->chosen_processes = arguments->processes.n > 1 ? arguments->processes.at : NULL;
     options->program = "probity " CMD_VERSION;
-    bool is_terminal = !arguments->output && isatty(STDOUT_FILENO);
-    options->is_colour = !strcmp(arguments->colour, "always") || (!strcmp(arguments->colour, "auto") && is_terminal && !getenv("NO_COLOR"));
-    if (options->format == REPORT_PPROF && is_terminal)
-        return err_new(ERR_USAGE, "report: pprof files are binary: say where to with -o");
     const char *other = is_diff ? argv[1] : NULL;
-    return arguments->output ? write_file(arguments, argv[0], other) : report_write(options, argv[0], other, stdout, stderr);
+    return arguments->output ? write_file(arguments, argv[0], other) : write_to(arguments, argv[0], other, stdout);
 }
 
 int cmd_report(int argc, char **argv)

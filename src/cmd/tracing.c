@@ -10,6 +10,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- what the options say ---- */
@@ -19,7 +20,12 @@ struct err *tracing_read_script(struct tracing *tracing, const char *path)
     enum { LARGEST = 16 << 20 };
     int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
     if (fd < 0)
-        return err_errno(ERR_FILE, errno, "%s: open", path);
+        return err_errno(errno == EACCES ? ERR_PERMISSION : ERR_FILE, errno, "%s", path);
+    struct stat status;
+    if (!fstat(fd, &status) && S_ISDIR(status.st_mode)) {
+        close(fd);
+        return err_new(ERR_USAGE, "%s: is a directory: give a file with a script, or -e PROGRAM", path);
+    }
     size_t length = 0, room = 4096;
     tracing->text = memory_alloc(room);
     ssize_t got;
@@ -207,13 +213,13 @@ static void hand_over_lists(struct tracing *tracing)
 
 /* ---- running ---- */
 
-static void dump_trees(const struct live_script *script)
+static void dump_trees(const struct live_script *script, FILE *out)
 {
     for (size_t i = 0; i < script->context.n; i++) {
         const struct script_context *context = &script->context.at[i];
         char *text = context->checked ? script_dump(script->program, context->checked) : NULL;
         if (text)
-            printf("clause %zu, %s\n%s\n", context->clause, context->model == SCRIPT_LP64 ? "LP64" : "ILP32", text);
+            fprintf(out, "clause %zu, %s\n%s\n", context->clause, context->model == SCRIPT_LP64 ? "LP64" : "ILP32", text);
         free(text);
     }
 }
@@ -228,13 +234,16 @@ static struct err *run_script(struct tracing *tracing, int *code)
     free(diagnostics);
     if (!script) {
         *code = tracing->wrong_script;
+        tracing->is_wrong = true;
         return error;
     }
+    if (tracing->output)
+        error = output_publish(tracing->output);
     if (tracing->dumps_tree)
-        dump_trees(script);
+        dump_trees(script, tracing->live.out);
     if (tracing->dumps_stream)
-        stream_dump(script->built.stream, stdout);
-    if (!tracing->dumps_tree && !tracing->dumps_stream)
+        stream_dump(script->built.stream, tracing->live.out);
+    if (!error && !tracing->dumps_tree && !tracing->dumps_stream)
         error = live_run(script, &tracing->live, code);
     live_script_destroy(script);
     return error;
@@ -247,6 +256,7 @@ static struct err *list(struct tracing *tracing, int *code)
     if (diagnostics && *diagnostics) {
         fputs(diagnostics, stderr);
         *code = tracing->wrong_script;
+        tracing->is_wrong = true;
     }
     free(diagnostics);
     return error;
@@ -256,16 +266,17 @@ struct err *tracing_run(struct tracing *tracing, int *code)
 {
     *code = 0;
     hand_over_lists(tracing);
-    tracing->live.out = tracing->out_path ? fopen(tracing->out_path, "we") : stdout;
-    if (!tracing->live.out)
-        return err_errno(ERR_FILE, errno, "%s: open", tracing->out_path);
+    tracing->live.out = stdout;
+    if (tracing->out_path) {
+        ERR_TRY(output_open(tracing->out_path, &tracing->output));
+        tracing->live.out = output_file(tracing->output);
+    }
     struct err *error = tracing->lists ? list(tracing, code) : run_script(tracing, code);
-    if (!tracing->out_path)
+    if (!tracing->output)
         return error;
-    bool failed = ferror(tracing->live.out);
-    errno = 0;
-    if ((fclose(tracing->live.out) || failed) && !error)
-        error = err_errno(ERR_FILE, errno ? errno : EIO, "%s: write", tracing->out_path);
+    if (!error && !tracing->is_wrong)
+        return output_close(tracing->output);
+    output_discard(tracing->output);
     return error;
 }
 

@@ -3,6 +3,7 @@
 #define CMD_TRACING_H
 
 #include "base/memory.h"
+#include "base/output.h"
 #include "live/live.h"
 
 struct tracing {
@@ -12,7 +13,9 @@ struct tracing {
     char *text;   /* of a file */
     char **words; /* of -c */
     const char *out_path;
+    struct output *output; /* of -o; NULL: none */
     bool lists, dumps_tree, dumps_stream;
+    bool is_wrong;    /* the script has errors, which were said */
     int wrong_script; /* the exit code when the script has errors */
 };
 

@@ -382,9 +382,11 @@ static struct err *record(struct record_run *run)
     if (attached) {
         record_drain_samples(run);
         trace_start_complete(run->writer, clock_now_ns());
+        error = trace_writer_publish(run->writer);
         if (!run->options->command)
             warn_of_missing(run);
-        error = loop(run, signal_fd);
+        if (!error)
+            error = loop(run, signal_fd);
     }
     if (run->writer) {
         struct err *later = finish(run);

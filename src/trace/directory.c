@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ static struct err *remove_file(int fd, const char *path, const char *name)
     return err_errno(ERR_SYSTEM, errno, "trace: %s/%s", path, name);
 }
 
-struct err *trace_directory_clear(int fd, const char *path)
+/* Metadata goes last. */
+static struct err *clear(int fd, const char *path)
 {
     ERR_TRY(each_file(fd, path, remove_file));
     if (unlinkat(fd, "metadata", 0) && errno != ENOENT)
@@ -67,40 +69,123 @@ static bool is_ours(int fd)
     return size > 0 && !strncmp(text, "/* CTF 1.8 */", 13) && strstr(text, "\tprobity_layout = ");
 }
 
-static struct err *take_over(int fd, const char *path)
+/* What is there may be replaced: it is ours, and a trace or nothing. */
+static struct err *check(int fd, const char *path)
 {
     struct stat status;
     if (fstat(fd, &status))
         return err_errno(ERR_SYSTEM, errno, "trace: %s", path);
     if (status.st_uid != geteuid())
         return err_new(ERR_PERMISSION, "trace: %s: belongs to another user; choose another name", path);
-    ERR_TRY(each_file(fd, path, is_ours(fd) ? refuse_foreign : refuse_any));
-    if (fchmod(fd, 0700))
-        return err_errno(ERR_SYSTEM, errno, "trace: %s", path);
-    return trace_directory_clear(fd, path);
+    return each_file(fd, path, is_ours(fd) ? refuse_foreign : refuse_any);
 }
 
-struct err *trace_directory_create(const char *path, int *fd, bool *is_new)
+/* *fd: -1 when there is nothing of the name. */
+static struct err *open_there(const char *plain, const char *path, int *fd)
+{
+    *fd = open(plain, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0 && errno == ENOENT)
+        return NULL;
+    if (*fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+        return err_new(ERR_USAGE, "trace: %s: exists and is no directory; choose another name", path);
+    if (*fd < 0)
+        return err_errno(errno == EACCES ? ERR_PERMISSION : ERR_SYSTEM, errno, "trace: %s", path);
+    struct err *error = check(*fd, path);
+    if (error) {
+        close(*fd);
+        *fd = -1;
+    }
+    return error;
+}
+
+/* A directory of our own beside the one that is wanted. False: there can be none, errno says why. */
+static bool make_beside(struct trace_directory *directory, int there)
+{
+    const char *slash = strrchr(directory->plain, '/');
+    unsigned long long number;
+    do {
+        if (getrandom(&number, sizeof number, 0) != sizeof number)
+            return false;
+        free(directory->beside);
+        directory->beside =
+            memory_format("%.*s.probity-%016llx", slash ? (int)(slash - directory->plain) + 1 : 0, directory->plain, number);
+        if (!mkdir(directory->beside, 0700)) {
+            directory->fd = open(directory->beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            struct stat made, old;
+            /* A directory that something is mounted on can not be replaced. */
+            bool fits = directory->fd >= 0 && !fstat(directory->fd, &made) && made.st_uid == geteuid() &&
+                        (there < 0 || (!fstat(there, &old) && old.st_dev == made.st_dev));
+            if (fits)
+                return true;
+            errno = EXDEV;
+            rmdir(directory->beside);
+            if (directory->fd >= 0)
+                close(directory->fd);
+            directory->fd = -1;
+            return false;
+        }
+    } while (errno == EEXIST);
+    return false;
+}
+
+struct err *trace_directory_create(const char *path, struct trace_directory *directory)
 {
     /* A link would be followed for the sake of a slash behind it. */
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
-    char *plain = memory_format("%.*s", (int)length, path);
-    *is_new = !mkdir(plain, 0700);
-    struct err *error = NULL;
-    if (!*is_new && errno != EEXIST)
-        error = err_errno(errno == EACCES ? ERR_PERMISSION : ERR_SYSTEM, errno, "trace: %s", path);
-    *fd = error ? -1 : open(plain, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (!error && *fd < 0)
-        error = errno == ENOTDIR || errno == ELOOP ? err_new(ERR_USAGE, "trace: %s: exists and is no directory; choose another name", path)
-                                                   : err_errno(ERR_SYSTEM, errno, "trace: %s", path);
-    free(plain);
-    if (!error)
-        error = take_over(*fd, path);
-    if (error && *fd >= 0) {
-        close(*fd);
-        *fd = -1;
+    int there;
+    *directory = (struct trace_directory){.plain = memory_format("%.*s", (int)length, path), .path = path, .fd = -1};
+    ERR_TRY(open_there(directory->plain, path, &there));
+    directory->is_new = there < 0;
+    if (make_beside(directory, there)) {
+        if (there >= 0)
+            close(there);
+        return NULL;
     }
-    return error;
+    int number = errno;
+    free(directory->beside);
+    directory->beside = NULL;
+    if (there < 0)
+        return err_errno(number == EACCES ? ERR_PERMISSION : ERR_SYSTEM, number, "trace: %s", path);
+    directory->fd = there;
+    if (fchmod(there, 0700))
+        return err_errno(ERR_SYSTEM, errno, "trace: %s", path);
+    return clear(there, path);
+}
+
+struct err *trace_directory_publish(struct trace_directory *directory)
+{
+    if (!directory->beside)
+        return NULL;
+    int there;
+    ERR_TRY(open_there(directory->plain, directory->path, &there));
+    struct err *error = there >= 0 ? clear(there, directory->path) : NULL;
+    if (there >= 0)
+        close(there);
+    if (!error && rename(directory->beside, directory->plain))
+        error = err_errno(ERR_SYSTEM, errno, "trace: %s", directory->path);
+    if (error)
+        return error;
+    free(directory->beside);
+    directory->beside = NULL;
+    return NULL;
+}
+
+void trace_directory_discard(struct trace_directory *directory)
+{
+    if (directory->fd >= 0)
+        err_free(clear(directory->fd, directory->path));
+    bool goes = directory->fd >= 0 && (directory->beside || directory->is_new);
+    if (goes && rmdir(directory->beside ? directory->beside : directory->plain)) {
+        /* Somebody put something there: it stays. */
+    }
+}
+
+void trace_directory_deinit(struct trace_directory *directory)
+{
+    if (directory->fd >= 0)
+        close(directory->fd);
+    free(directory->beside);
+    free(directory->plain);
 }

@@ -93,10 +93,22 @@ enum { TRACE_NAME_ROOM = 24 };
 void trace_file_name(enum trace_stream stream, uint32_t thread, char name[static TRACE_NAME_ROOM]);
 bool trace_is_file_name(const char *name);
 
-/* The directory of a new trace, empty; *is_new: it was made. */
-struct err *trace_directory_create(const char *path, int *fd, bool *is_new);
-/* Removes the files of a trace, metadata last. */
-struct err *trace_directory_clear(int fd, const char *path);
+/* The directory of a new trace. Until it is published it lies beside the place where it will be, and what is there stays. Only where
+ * nothing can lie beside (the folder can not be written, or something is mounted there) what is there is emptied at once. */
+struct trace_directory {
+    const char *path; /* as it was given, for messages; the caller's */
+    char *plain;      /* without slashes at its end */
+    char *beside;     /* where the directory is; NULL: at `plain` */
+    int fd;
+    bool is_new; /* nothing was there */
+};
+/* To be deinited in any case. */
+struct err *trace_directory_create(const char *path, struct trace_directory *directory);
+/* Puts it where it belongs, in the place of the trace that is there. */
+struct err *trace_directory_publish(struct trace_directory *directory);
+/* Removes the files of the trace and, if it was made, the directory. */
+void trace_directory_discard(struct trace_directory *directory);
+void trace_directory_deinit(struct trace_directory *directory);
 
 static inline uint32_t trace_load32(const uint8_t *at)
 {

@@ -150,10 +150,13 @@ struct trace_written {
 };
 
 /* A writer serves one thread at a time. Makes the directory (0700; its files 0600). ERR_USAGE when it exists and is neither empty nor a
- * trace of ours; such a trace is replaced. NULL in `about` for texts that are not known. */
+ * trace of ours; such a trace is replaced when the
+ * new one is published. NULL in `about` for texts that are not known. */
 struct err *trace_writer_create(const char *path, const struct trace_about *about, struct trace_writer **out);
-/* Ends the trace as complete, unless something could not be written: then that is the error, and the trace says that it is cut. The writer
- * is gone in any case. */
+/* From now on the trace is at its path, whatever becomes of us; nothing happens the second time. */
+struct err *trace_writer_publish(struct trace_writer *writer);
+/* Ends the trace as complete, unless something could not be written: then that is the error, and the trace says that it is cut, or is not
+ * there at all if it was not published. The writer is gone in any case. */
 struct err *trace_writer_close(struct trace_writer *writer);
 /* Removes all that was written, and the writer. */
 void trace_writer_discard(struct trace_writer *writer);

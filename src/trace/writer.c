@@ -54,7 +54,7 @@ static struct err *close_file(const char *path, const char *name, int fd)
 
 static struct err *open_file(struct trace_writer *writer, const char *name, bool is_new, int *fd)
 {
-    *fd = openat(writer->directory, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0600);
+    *fd = openat(writer->directory.fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0600);
     return *fd < 0 ? err_errno(ERR_SYSTEM, errno, "trace: %s/%s", writer->path, name) : NULL;
 }
 
@@ -367,8 +367,7 @@ static void destroy(struct trace_writer *writer)
     VEC_FREE(&writer->thread);
     VEC_FREE(&writer->channel);
     err_free(writer->error);
-    if (writer->directory >= 0)
-        close(writer->directory);
+    trace_directory_deinit(&writer->directory);
     free(writer->path);
     free(writer);
 }
@@ -382,7 +381,7 @@ static struct err *start(struct trace_writer *writer, const struct trace_about *
     writer->uuid[8] = (uint8_t)((writer->uuid[8] & 0x3f) | 0x80);
     for (int kind = 0; kind < TRACE_KINDS; kind++)
         trace_numbers_init(&writer->known[kind], secret);
-    ERR_TRY(trace_directory_create(writer->path, &writer->directory, &writer->is_new));
+    ERR_TRY(trace_directory_create(writer->path, &writer->directory));
     size_t constant;
     char *text = trace_metadata(about, writer->uuid, &constant);
     struct err *error = write_whole(writer, "metadata", text, strlen(text));
@@ -398,12 +397,17 @@ struct err *trace_writer_create(const char *path, const struct trace_about *abou
 {
     struct trace_writer *writer = memory_zero(1, sizeof *writer);
     writer->path = memory_text(path);
-    writer->directory = -1;
+    writer->directory.fd = -1;
     struct err *error = start(writer, about);
     *out = error ? NULL : writer;
     if (error)
         trace_writer_discard(writer);
     return error;
+}
+
+struct err *trace_writer_publish(struct trace_writer *writer)
+{
+    return trace_directory_publish(&writer->directory);
 }
 
 struct err *trace_writer_close(struct trace_writer *writer)
@@ -415,17 +419,17 @@ struct err *trace_writer_close(struct trace_writer *writer)
         trace_define_end(writer);
         trace_writer_packet(writer, &writer->definitions);
     }
+    if (!writer->error)
+        fail(writer, trace_writer_publish(writer));
     struct err *error = copy_error(writer);
+    if (writer->directory.beside)
+        trace_directory_discard(&writer->directory);
     destroy(writer);
     return error;
 }
 
 void trace_writer_discard(struct trace_writer *writer)
 {
-    if (writer->directory >= 0)
-        err_free(trace_directory_clear(writer->directory, writer->path));
-    if (writer->directory >= 0 && writer->is_new && rmdir(writer->path)) {
-        /* Somebody put something there: it stays. */
-    }
+    trace_directory_discard(&writer->directory);
     destroy(writer);
 }

@@ -28,8 +28,7 @@ enum { TRACE_DESCRIPTORS = 32 };
 
 struct trace_writer {
     char *path;
-    int directory;
-    bool is_new; /* we made the directory */
+    struct trace_directory directory;
     uint8_t uuid[TRACE_UUID_BYTES];
     struct err *error; /* the first */
     struct trace_written written;

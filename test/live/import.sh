@@ -33,6 +33,49 @@ grep -q '1 times went back' err && grep -q '1 times had decimals' err || complai
 printf '0 1.1 enter f\n1 1.1 leave f\n' >bad
 refused 6 'bad:2:7: this is none of enter, return, sample' --from events bad -o bad.trace
 [ ! -e bad.trace ] || complain "a trace of bad input stays"
+# A trace that is there stays until there is a whole one to replace it, whoever fails and however.
+"$probity" import -f folded "$root/examples/stacks.folded" -o kept.trace >out
+stays() { # WHAT
+    [ -z "$(find . -maxdepth 1 -name '.probity*')" ] || complain "$1: left behind: $(ls -a)"
+    "$probity" report -f folded kept.trace >now 2>err || complain "$1: $(cat err)"
+    cmp -s before now || complain "$1: the trace that was there is gone"
+}
+"$probity" report -f folded kept.trace >before
+refused 6 'bad:2:7' --from events bad -o kept.trace
+stays "an import that fails"
+refused 6 'holds nothing' --from folded /dev/null -o kept.trace
+stays "an import of nothing"
+awk 'BEGIN { for (i = 0; i < 20000; i++) print i, "1.1 enter f" i }' >many
+code=0
+(ulimit -f 100 && trap '' XFSZ && exec "$probity" import --from events many -o kept.trace) >out 2>err || code=$?
+[ $code = 1 ] && grep -q 'File too large' err || complain "an import that finds the disk full: $code: $(cat err)"
+stays "an import that finds the disk full"
+mkfifo slow
+exec {slow}<>slow
+"$probity" import --from events slow -o kept.trace >out 2>err &
+importer=$!
+started+=($importer)
+echo '0 1.1 enter f' >&$slow
+has_begun() { gone $importer || [ -n "$(find . -maxdepth 1 -name '.probity*')" ]; }
+wait_until 2 has_begun || complain "an import does not begin"
+kill -KILL $importer 2>/dev/null || true
+wait $importer 2>/dev/null || true
+exec {slow}>&-
+rm -rf .probity*
+stays "an import that is killed"
+code=0
+"$probity" record -q -o kept.trace -p 999999999 2>err || code=$?
+[ $code = 3 ] || complain "record: $code: $(cat err)"
+stays "a recording of no process"
+# In a directory that takes no other the trace itself is written.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    cp "$probity" tool && mkdir -p fixed/trace && chown -R 65534 fixed/trace && chmod 755 fixed tool
+    for i in 1 2; do
+        setpriv --reuid 65534 --regid 65534 --clear-groups ./tool import -f folded - -o fixed/trace <"$root/examples/stacks.folded" >out 2>err || complain "in place: $(cat err)"
+        "$probity" report -f folded fixed/trace >now && cmp -s before now || complain "in place: another trace"
+    done
+fi
+
 mkdir letters && echo dear >letters/letter
 refused 2 'exists and is no trace' --from events "$root/examples/calls.events" -o letters
 [ "$(cat letters/letter)" = dear ] || complain "a letter is gone"

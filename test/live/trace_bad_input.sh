@@ -30,7 +30,7 @@ refused 5 'can not be started' -e "$clause" -- /no/such/program
 # Scripts.
 refused 2 'no probes' -e '' "${run[@]}"
 refused 6 'No such file' /no/such/script "${run[@]}"
-refused 6 'directory' / "${run[@]}"
+refused 2 'is a directory' / "${run[@]}"
 refused 2 '1:7' -e 'BEGIN {' "${run[@]}"
 refused 5 'no function nosuch' -e "uprobe:$v:nosuch { @ = count(); }" "${run[@]}"
 refused 6 'no program or library' -e 'uprobe:/etc/passwd:x { @ = count(); }' "${run[@]}"
@@ -51,8 +51,8 @@ refused 0 '@ has no room.*: [0-9]+ times' -e "config = { max_map_keys = 4 } upro
 refused 0 'loop ran' -e "uprobe:$v:f1 { while (1) { @++; } }" "${run[@]}"
 
 # Output.
-refused 6 'No such file' -o /no/such/directory/file -e "$clause" "${run[@]}"
-refused 6 '/dev/full: write' -o /dev/full -e "$clause" "${run[@]}"
+refused 1 'No such file' -o /no/such/directory/file -e "$clause" "${run[@]}"
+refused 1 '/dev/full: .*(No space left|is the disk full)' -o /dev/full -e "$clause" "${run[@]}"
 printing="uprobe:$v:f1 { printf(\"%d\\n\", arg0); @ = count(); }"
 unwritable() { # CODE NAME
     [ "$1" = 1 ] || complain "$2: exit code $1 instead of 1"

@@ -348,6 +348,11 @@ static struct err *write_numbered(const char *path, uint64_t limit)
 {
     struct trace_writer *writer;
     ERR_TRY(trace_writer_create(path, &about, &writer));
+    struct err *unpublished = trace_writer_publish(writer);
+    if (unpublished) {
+        trace_writer_discard(writer);
+        return unpublished;
+    }
     uint32_t process = trace_define_process(writer, 5, &(struct trace_process){.pid = 1, .parent = TRACE_NONE, .name = "p", .status = -1});
     for (uint32_t i = 0; i < KILLED_THREADS; i++)
         trace_define_thread(writer, 5, &(struct trace_thread){.process = process, .tid = i, .name = "t"});

@@ -135,6 +135,7 @@ static size_t round_trip(const char *path, uint64_t seed, size_t steps)
     /* In the middle: readable, and said to be unfinished. */
     struct trace *trace;
     require_no(trace_writer_flush(writer));
+    require_no(trace_writer_publish(writer));
     require_no(trace_open(path, &trace));
     compare_info(trace_info(trace), 0, true);
     compare_definitions(&written, trace);
