@@ -106,6 +106,7 @@ struct climb_function {
     /* the climber's own */
     uint32_t hook;
     uint64_t rest_until_ns;
+    uint64_t seen; /* climb.looks when it was found on a thread's stack of calls last */
 };
 
 /* ---- climbing ---- */

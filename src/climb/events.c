@@ -7,11 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What hooks tell is the process's to make up: threads without end, calls ever deeper, times to come. Of more threads than this, those
+ * without open calls are forgotten, and all where that are few; of a thread that has more calls open than this, these. */
+enum { THREADS_MOST = 1 << 13, DEPTH_MOST = 1 << 10, AHEAD_MOST_NS = 1000000000 };
+
+static void forget_threads(struct climb *climb, bool all)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < climb->thread.n; i++) {
+        struct climb_thread *thread = &climb->thread.at[i];
+        if (!all && thread->call.n)
+            climb->thread.at[kept++] = *thread;
+        else
+            VEC_FREE(&thread->call);
+    }
+    climb->thread.n = kept;
+}
+
 struct climb_thread *climb_thread(struct climb *climb, uint32_t tid)
 {
     for (size_t i = 0; i < climb->thread.n; i++)
         if (climb->thread.at[i].tid == tid)
             return &climb->thread.at[i];
+    if (climb->thread.n >= THREADS_MOST) {
+        forget_threads(climb, false);
+        if (climb->thread.n >= THREADS_MOST / 2)
+            forget_threads(climb, true);
+    }
     VEC_PUSH(&climb->thread, (struct climb_thread){.tid = tid, .waits_in = CLIMB_NONE});
     return &climb->thread.at[climb->thread.n - 1];
 }
@@ -45,7 +67,9 @@ void climb_take_record(struct climb *climb, const struct drain_record *record, u
     uint32_t hook = record->head.place;
     if (hook >= climb->hook.n || !climb_has_record(&climb->numbering, record->head.type))
         return;
-    struct climb_event event = {.time_ns = time_ns, .tid = record->head.tid, .function = climb->hook.at[hook].function};
+    uint64_t now_ns = clock_now_ns();
+    struct climb_event event = {
+        .time_ns = time_ns < now_ns + AHEAD_MOST_NS ? time_ns : now_ns, .tid = record->head.tid, .function = climb->hook.at[hook].function};
     if (record->head.type - climb->numbering.record == CLIMB_ENTER) {
         const struct climb_enter *data = record->payload;
         event.kind = CLIMB_HIT_ENTER;
@@ -165,24 +189,24 @@ static void add_wall(struct climb_function *function, uint64_t ns)
 
 /* ---- calls ---- */
 
-/* The innermost open call of each function accounts for it. Inside one that was cut there may be others, of which nobody has told. */
-static bool is_innermost(const struct climb *climb, const struct climb_thread *thread, size_t call)
+/* The innermost open call of each function accounts for it, as found on the way from the innermost call outwards (climb->looks). Inside one
+ * that was cut there may be others, of which nobody has told. */
+static bool is_innermost(const struct climb *climb, const struct climb_call *call)
 {
-    if (thread->call.at[call].is_cut && climb->function.at[thread->call.at[call].function]->recurses)
-        return false;
-    for (size_t i = call + 1; i < thread->call.n; i++)
-        if (thread->call.at[i].function == thread->call.at[call].function)
-            return false;
-    return true;
+    struct climb_function *function = climb->function.at[call->function];
+    bool is_first = function->seen != climb->looks;
+    function->seen = climb->looks;
+    return is_first && !(call->is_cut && function->recurses);
 }
 
 static void valued(struct climb *climb, const struct climb_thread *thread, const struct climb_event *event)
 {
+    climb->looks++;
     climb->totals.value += event->weight;
     climb->function.at[event->function]->heat += (double)event->weight;
     climb->heat += (double)event->weight;
-    for (size_t i = 0; i < thread->call.n; i++)
-        if (is_innermost(climb, thread, i)) {
+    for (size_t i = thread->call.n; i-- > 0;)
+        if (is_innermost(climb, &thread->call.at[i])) {
             const struct climb_call *call = &thread->call.at[i];
             climb->function.at[call->function]->caller.at[call->caller].value += event->weight;
         }
@@ -213,9 +237,14 @@ static void enter(struct climb *climb, const struct climb_event *event)
     function->caller.at[call.caller].calls++;
     for (size_t i = 0; i < thread->call.n; i++)
         function->recurses |= thread->call.at[i].function == event->function;
+    if (thread->call.n >= DEPTH_MOST)
+        thread->call.n = 0;
     VEC_PUSH(&thread->call, call);
-    if (event->is_last)
+    struct climb_hook *hook = function->hook != CLIMB_NONE ? &climb->hook.at[function->hook] : NULL;
+    if (event->is_last && hook && hook->cuts < hook->enter_places) {
+        hook->cuts++;
         cut_calls(climb, event->function);
+    }
     if (climb_is_valued(climb, event->function))
         valued(climb, thread, event);
 }
@@ -286,10 +315,11 @@ static void see(struct climb_caller *caller, uint32_t hot, uint64_t ns)
 
 static void see_in_calls(struct climb *climb, const struct climb_thread *thread, uint32_t hot, uint64_t ns)
 {
+    climb->looks++;
     for (size_t i = thread->call.n; i-- > 0;) {
         const struct climb_call *call = &thread->call.at[i];
         struct climb_function *function = climb->function.at[call->function];
-        if (is_innermost(climb, thread, i)) {
+        if (is_innermost(climb, call)) {
             see(&function->caller.at[call->caller], hot, ns);
         }
     }

@@ -146,9 +146,12 @@ bool climb_is_valued(const struct climb *climb, uint32_t function)
 
 uint32_t climb_caller_index(struct climb_function *function, uint32_t caller)
 {
+    enum { MOST = 1 << 12 }; /* more are called unknown: return addresses are the process's to make up */
     for (uint32_t i = 0; i < function->caller.n; i++)
         if (function->caller.at[i].function == caller)
             return i;
+    if (function->caller.n >= MOST && caller != CLIMB_NONE)
+        return climb_caller_index(function, CLIMB_NONE);
     VEC_PUSH(&function->caller, (struct climb_caller){.function = caller});
     return (uint32_t)function->caller.n - 1;
 }

@@ -41,6 +41,7 @@ struct climb_hook {
     uint64_t armed_ns; /* ... and given its quota */
     uint64_t over_ns;  /* when it had done its part last */
     uint64_t calls;    /* told by it */
+    uint32_t cuts;     /* how many of its places have told of all that they had a quota for */
     unsigned bursts;   /* that it has had */
     /* climb_weigh()'s: what was executed when it looked last, and the share of a processor that the hook takes even if it tells nothing */
     uint64_t seen_hits, seen_ns;
@@ -124,6 +125,7 @@ struct climb {
     VEC(uint32_t) bucket; /* function number + 1, by path and address */
     VEC(struct climb_hook) hook;
     VEC(struct climb_thread) thread;
+    uint64_t looks;          /* how often a thread's calls were gone through, from the innermost on */
     struct climb_queue told; /* by the kernel: samples, switches */
     struct climb_queue hit;  /* by hooks */
     struct climb_totals totals;

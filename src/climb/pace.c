@@ -17,10 +17,16 @@ enum { TELL_NS = 30, PASS_NS = 8 };
 
 /* ---- quotas ---- */
 
+/* A quota only ever becomes less; what a process makes more of it is nothing. */
+static int64_t executed_of(const struct climb_place *place, int32_t left)
+{
+    return left < place->armed ? (int64_t)place->armed - left : 0;
+}
+
 /* What the place has executed since it was armed, and the new quota. */
 static int64_t arm_place(struct climb *climb, struct climb_place *place, int32_t quota)
 {
-    int64_t executed = (int64_t)place->armed - load_process_set_quota(climb->process, place->number, quota);
+    int64_t executed = executed_of(place, load_process_set_quota(climb->process, place->number, quota));
     int64_t told = executed < place->armed ? executed : place->armed;
     climb->totals.hits += (uint64_t)executed;
     climb->paid_ns += (uint64_t)(told * TELL_NS + (executed - told) * PASS_NS);
@@ -35,13 +41,14 @@ void climb_arm(struct climb *climb, struct climb_hook *hook, uint64_t calls)
     int32_t quota = calls < MOST ? (int32_t)calls : MOST;
     for (size_t i = 0; i < hook->place.n; i++)
         arm_place(climb, &hook->place.at[i], i < hook->enter_places ? quota : 2 * quota);
+    hook->cuts = 0;
     hook->armed_ns = hook->seen_ns = clock_now_ns();
     hook->seen_hits = 0;
 }
 
 static uint64_t executed(const struct climb *climb, const struct climb_place *place)
 {
-    return (uint64_t)((int64_t)place->armed - load_process_quota(climb->process, place->number));
+    return (uint64_t)executed_of(place, load_process_quota(climb->process, place->number));
 }
 
 static uint64_t live_hits(const struct climb *climb)

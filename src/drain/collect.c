@@ -52,13 +52,14 @@ static bool is_worth_it(const struct drain_session *session, uint32_t number)
     return dead && dead * (session->guard[number] == DRAIN_MAP_GUARDED ? USUALLY : AT_FIRST) >= left;
 }
 
-/* `number` from 0. False: it is in no chain where it should be, and is left alone for good. */
-static bool take_out(struct drain_session *session, const struct wire_map *map, uint32_t number)
+/* `number` from 0. False: it is in no chain where it should be, and is left alone for good. *left: how many steps a
+ * round may still make, which is more than chains of keys that nobody has chosen to be in one take. */
+static bool take_out(struct drain_session *session, const struct wire_map *map, uint32_t number, uint64_t *left)
 {
     const struct wire_node *node = node_at(session, map, number);
     uint32_t *link = (uint32_t *)((char *)session->memory + map->buckets_offset) + (node->hash & map->bucket_mask);
     uint32_t *bucket = link, next = __atomic_load_n(&node->next, __ATOMIC_ACQUIRE);
-    for (uint32_t steps = 0; steps <= map->nodes; steps++) {
+    for (; *left; --*left) {
         uint32_t at = __atomic_load_n(link, __ATOMIC_ACQUIRE);
         if (at == number + 1) {
             /* Only the bucket is changed by others, too: a node may have come before this one. */
@@ -77,14 +78,16 @@ static bool take_out(struct drain_session *session, const struct wire_map *map, 
 static void retire_map(struct drain_session *session, uint32_t number)
 {
     const struct wire_map *map = &session->map[number];
+    enum { STEPS_A_NODE = 64 };
     uint32_t used = __atomic_load_n(&state_of(session, map)->used, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < used && i < map->nodes; i++) {
+    uint64_t left = (uint64_t)map->nodes * STEPS_A_NODE;
+    for (uint32_t i = 0; i < used && i < map->nodes && left; i++) {
         uint32_t dead = WIRE_NODE_DEAD;
         uint32_t *state = &node_at(session, map, i)->state;
         if (__atomic_load_n(state, __ATOMIC_RELAXED) != dead ||
             !__atomic_compare_exchange_n(state, &dead, WIRE_NODE_RETIRED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
-        if (take_out(session, map, i))
+        if (take_out(session, map, i, &left))
             VEC_PUSH(&session->retired, (struct drain_retired){number, i});
     }
 }
@@ -141,12 +144,12 @@ static bool is_side_empty(const struct drain_session *session, uint32_t side)
 
 bool drain_maps_left(struct drain_session *session)
 {
-    uint32_t *side = &wire_state(session->memory)->guard_side, now = __atomic_load_n(side, __ATOMIC_RELAXED) & 1;
+    uint32_t *side = &wire_state(session->memory)->guard_side, now = session->guard_side;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!session->guard_flipped) {
         if (!is_side_empty(session, !now))
             return false;
-        now = !now;
+        session->guard_side = now = !now;
         __atomic_store_n(side, now, __ATOMIC_SEQ_CST);
         session->guard_flipped = true;
     }

@@ -71,9 +71,11 @@ void drain_contents_deinit(struct drain_contents *contents)
 void drain_map_clear(struct drain_session *session, uint32_t number)
 {
     const struct wire_map *map = &session->map[number];
+    drain_begin_steps();
     for (uint32_t i = 0, used = nodes_used(session, map); i < used; i++)
         if (__atomic_load_n(&node_at(session, map, i)->state, __ATOMIC_ACQUIRE) == WIRE_NODE_LIVE)
             stream_map_delete(session->memory, number, node_at(session, map, i) + 1);
+    drain_end_steps();
 }
 
 void drain_map_zero(struct drain_session *session, uint32_t number)

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "drain/session.h"
+#include "stream/eval.h"
+#include "stream/ring.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -73,6 +75,38 @@ void port_signal(struct wire_fire *fire, int number)
 uint64_t port_time(const struct wire_fire *fire)
 {
     return ((const struct wire_session *)(uintptr_t)fire->session_va)->tsc_mult ? __rdtsc() : clock_now_ns();
+}
+
+/* ---- how much a clause may have to do ---- */
+
+/* Steps along chains that are longer than any honest one, and turns of waiting for a writer: about a second's. */
+enum { STEPS_MOST = 1 << 24 };
+static _Thread_local uint32_t steps_left;
+static _Thread_local bool counts_steps;
+
+bool port_goes_on(uint32_t steps)
+{
+    steps_left = steps_left > steps ? steps_left - steps : 0;
+    return !counts_steps || steps_left;
+}
+
+void drain_begin_steps(void)
+{
+    counts_steps = true;
+    steps_left = STEPS_MOST;
+}
+
+void drain_end_steps(void)
+{
+    counts_steps = false;
+}
+
+void drain_run_clause(struct wire_fire *fire, const struct wire_insn *code, uint32_t count)
+{
+    drain_begin_steps();
+    if (eval_run(fire, code, count))
+        stream_ring_write_error(fire);
+    drain_end_steps();
 }
 
 /* The controller is the one that makes room: there is nobody to wait for. */

@@ -17,6 +17,8 @@
 
 struct reader {
     struct wire_ring *ring;
+    struct drain_session *session;
+    uint32_t number; /* of the ring */
     char *data;
     uint32_t size;      /* of the data */
     uint32_t tail, end; /* what this pass may read */
@@ -26,6 +28,9 @@ struct reader {
     struct wire_record head;
     uint32_t told; /* `tail` when writers were last told of room; batches only */
 };
+
+/* How long records are handed over at most, so that the caller has its turn whatever is written and whatever it does with a record. */
+enum { PASS_NS = 50000000 };
 
 static uint64_t *copy_buffer(void)
 {
@@ -45,6 +50,8 @@ static void release(struct reader *reader, uint32_t bytes)
 {
     memset(reader->data + (reader->tail & (reader->size - 1)), 0, bytes);
     reader->tail += bytes;
+    reader->session->tail[reader->number] = reader->tail; /* what stands in the ring is for writers */
+    reader->session->read_bytes += bytes;
     __atomic_store_n(&reader->ring->tail, reader->tail, __ATOMIC_RELEASE);
 }
 
@@ -65,7 +72,7 @@ static bool sane(const struct reader *reader, const struct wire_record *record, 
     return bytes >= sizeof *record && (!reader->in_hole || (record->pid && record->tid));
 }
 
-static void count_lost(struct drain_session *session)
+void drain_count_lost(struct drain_session *session)
 {
     __atomic_add_fetch(&wire_state(session->memory)->lost[WIRE_LOSS_RING], 1, __ATOMIC_RELAXED);
 }
@@ -76,7 +83,7 @@ static void skip_hole(struct drain_session *session, struct reader *reader)
 {
     uint32_t bytes = 8, left = reader->size - (reader->tail & (reader->size - 1));
     if (!reader->in_hole) {
-        count_lost(session);
+        drain_count_lost(session);
         bytes = sizeof(struct wire_record);
     }
     bytes = bytes < left ? bytes : left;
@@ -113,7 +120,7 @@ static void advance(struct drain_session *session, struct reader *reader)
             if (__atomic_load_n(&record->state, __ATOMIC_ACQUIRE) != state)
                 continue; /* it was committed before its thread went */
             reader->in_hole = false;
-            count_lost(session);
+            drain_count_lost(session);
             release(reader, state >> 2);
             continue;
         default:
@@ -134,11 +141,17 @@ static uint32_t payload_of(const struct wire_stream *stream, const struct wire_r
     return head->type < stream->record_count ? stream_records(stream)[head->type].payload_bytes : UINT32_MAX;
 }
 
+/* A record whose size is that of its type, of a clause that there is. */
+static bool makes_sense(const struct wire_stream *stream, const struct wire_record *head, uint32_t bytes)
+{
+    return payload_of(stream, head) == bytes - sizeof *head && head->clause < stream->clause_count;
+}
+
 static bool hand_over(struct reader *reader, const struct wire_stream *stream, drain_record_fn *take, void *context)
 {
     struct drain_record record = {.head = reader->head, .payload_bytes = payload_of(stream, &reader->head)};
     uint32_t bytes = reader->head.state >> 2;
-    bool good = record.payload_bytes == bytes - sizeof(struct wire_record) && reader->head.clause < stream->clause_count;
+    bool good = makes_sense(stream, &reader->head, bytes);
     if (good) {
         record.payload =
             memcpy(copy_buffer(), reader->data + (reader->tail & (reader->size - 1)) + sizeof(struct wire_record), record.payload_bytes);
@@ -175,6 +188,12 @@ bool drain_is_stuck(const struct drain_session *session)
     return false;
 }
 
+/* Heads that no writer of ours leaves are some process's doing. */
+static bool is_possible(const struct drain_session *session, uint32_t head, uint32_t tail)
+{
+    return head - tail <= session->layout.ring_bytes && head % 8 == 0;
+}
+
 bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns, uint64_t full_before_ns)
 {
     bool any = false;
@@ -182,7 +201,8 @@ bool drain_begin_abandon(struct drain_session *session, uint64_t before_ns, uint
         struct drain_stuck *stuck = &session->stuck[i];
         stuck->head = __atomic_load_n(&ring_at(session, i)->head, __ATOMIC_ACQUIRE);
         bool is_half_full = stuck->head - stuck->tail > session->layout.ring_bytes / 2;
-        stuck->is_asked = stuck->since_ns && stuck->since_ns < (is_half_full ? full_before_ns : before_ns);
+        stuck->is_asked = stuck->since_ns && is_possible(session, stuck->head, stuck->tail) &&
+                          stuck->since_ns < (is_half_full ? full_before_ns : before_ns);
         any |= stuck->is_asked;
     }
     return any;
@@ -194,20 +214,34 @@ void drain_end_abandon(struct drain_session *session)
         session->stuck[i].is_abandoned = session->stuck[i].is_asked;
 }
 
+/* A ring whose head makes no sense begins anew, empty: it may be that of other processes, too. */
+static void clear_ring(struct drain_session *session, struct wire_ring *ring, uint32_t tail)
+{
+    drain_count_lost(session);
+    memset(ring + 1, 0, session->layout.ring_bytes);
+    __atomic_store_n(&ring->head, tail, __ATOMIC_RELEASE);
+}
+
 /* `over`: the run is, and nobody writes any more. */
-static struct reader begin_reading(const struct drain_session *session, uint32_t number, bool over)
+static struct reader begin_reading(struct drain_session *session, uint32_t number, bool over)
 {
     struct wire_ring *ring = ring_at(session, number);
-    uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+    uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = session->tail[number];
+    if (__atomic_load_n(&ring->tail, __ATOMIC_RELAXED) != tail)
+        __atomic_store_n(&ring->tail, tail, __ATOMIC_RELEASE);
+    if (!is_possible(session, head, tail)) {
+        clear_ring(session, ring, tail);
+        head = tail;
+    }
     struct reader reader = {.ring = ring,
+                            .session = session,
+                            .number = number,
                             .data = (char *)(ring + 1),
                             .size = session->layout.ring_bytes,
                             .tail = tail,
                             .told = tail,
                             .end = head,
                             .over = over};
-    if (head - tail > reader.size || tail % 8)
-        reader.end = tail; /* nonsense */
     if (session->stuck[number].is_abandoned && session->stuck[number].head - tail <= head - tail) {
         reader.end = session->stuck[number].head;
         reader.over = true;
@@ -215,17 +249,18 @@ static struct reader begin_reading(const struct drain_session *session, uint32_t
     return reader;
 }
 
-static size_t one_pass(struct drain_session *session, const struct wire_stream *stream, bool over, drain_record_fn *take, void *context)
+size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context)
 {
     enum { TELL_EVERY = 4096 };
     uint32_t count = session->layout.ring_count;
     struct reader reader[count];
     for (uint32_t i = 0; i < count; i++) {
-        reader[i] = begin_reading(session, i, over);
+        reader[i] = begin_reading(session, i, all);
         advance(session, &reader[i]);
     }
     size_t taken = 0;
-    for (;;) {
+    uint64_t end_ns = clock_now_ns() + PASS_NS;
+    do {
         struct reader *first = NULL;
         for (uint32_t i = 0; i < count; i++)
             if (reader[i].ready && (!first || reader[i].head.time < first->head.time))
@@ -236,25 +271,27 @@ static size_t one_pass(struct drain_session *session, const struct wire_stream *
         if (taken % TELL_EVERY == 0)
             tell_writers(session);
         advance(session, first);
-    }
+    } while (clock_now_ns() < end_ns);
     tell_writers(session);
     for (uint32_t i = 0; i < count; i++)
         note_stuck(session, i, &reader[i]);
     return taken;
 }
 
-size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context)
+uint64_t drain_backlog(const struct drain_session *session)
 {
-    size_t total = 0, taken;
-    do
-        total += taken = one_pass(session, stream, all, take, context);
-    while (all && taken);
-    return total;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < session->layout.ring_count; i++) {
+        uint32_t head = __atomic_load_n(&ring_at(session, i)->head, __ATOMIC_ACQUIRE);
+        bytes += is_possible(session, head, session->tail[i]) ? head - session->tail[i] : 0;
+    }
+    return bytes;
 }
 
 /* ---- each ring by itself ---- */
 
 enum { BATCH_RECORDS = 1024, BATCH_BYTES = 64 << 10 };
+_Static_assert((int)BATCH_BYTES >= (int)WIRE_FRAME_MAX, "any record has room in an empty batch");
 
 struct batch {
     const struct wire_stream *stream;
@@ -265,18 +302,22 @@ struct batch {
     uint64_t payload[BATCH_BYTES / 8];
 };
 
-/* Copies the committed record at `at` of the ring into the batch. What makes no sense to the stream is left out. */
-static void put_record(struct batch *batch, const char *at, uint32_t state)
+/* Copies the committed record at `at` of the ring into the batch. What makes no sense to the stream is left out, so that no record is too
+ * large for an empty batch. False: there is no room. */
+static bool put_record(struct batch *batch, const char *at, uint32_t state)
 {
     struct drain_record *record = &batch->record[batch->count];
     record->head = *(const struct wire_record *)at;
     record->head.state = state;
     record->payload_bytes = (state >> 2) - (uint32_t)sizeof record->head;
-    if (payload_of(batch->stream, &record->head) != record->payload_bytes || record->head.clause >= batch->stream->clause_count)
-        return;
+    if (!makes_sense(batch->stream, &record->head, state >> 2))
+        return true;
+    if (record->payload_bytes > BATCH_BYTES - batch->payload_bytes)
+        return false;
     record->payload = memcpy((char *)batch->payload + batch->payload_bytes, at + sizeof record->head, record->payload_bytes);
     batch->payload_bytes += record->payload_bytes;
     batch->count++;
+    return true;
 }
 
 /* The records from the ring's tail on, as far as they are committed, lie in one piece and have room in the batch; at most so many. They are
@@ -288,10 +329,8 @@ static bool take_run(struct drain_session *session, struct reader *reader, struc
     while (batch->count < BATCH_RECORDS && batch->count < most && ahead.tail != ahead.end) {
         const char *at = ahead.data + (ahead.tail & (ahead.size - 1));
         uint32_t state = __atomic_load_n(&((const struct wire_record *)at)->state, __ATOMIC_ACQUIRE), bytes = state >> 2;
-        if ((state & 3) != WIRE_RECORD_COMMITTED || !sane(&ahead, (const struct wire_record *)at, state) ||
-            bytes > BATCH_BYTES - batch->payload_bytes)
+        if ((state & 3) != WIRE_RECORD_COMMITTED || !sane(&ahead, (const struct wire_record *)at, state) || !put_record(batch, at, state))
             break;
-        put_record(batch, at, state);
         ahead.tail += bytes;
         if (!(ahead.tail & (ahead.size - 1)))
             break; /* the ring's end */

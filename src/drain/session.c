@@ -184,6 +184,7 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     end = round_up(end + layout->frame_count * layout->frame_stride, PAGE);
     session->map = memory_zero(layout->map_count, sizeof *session->map);
     session->stuck = memory_zero(layout->ring_count, sizeof *session->stuck);
+    session->tail = memory_zero(layout->ring_count, sizeof *session->tail);
     session->frame = memory_zero(layout->frame_count, sizeof *session->frame);
     session->guard = memory_zero(layout->map_count, sizeof *session->guard);
     for (uint32_t i = 0; i < layout->map_count; i++)
@@ -232,6 +233,7 @@ void drain_session_destroy(struct drain_session *session)
         close(session->fd);
     free(session->map);
     free(session->stuck);
+    free(session->tail);
     free(session->frame);
     free(session->guard);
     VEC_FREE(&session->retired);

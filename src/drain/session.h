@@ -33,6 +33,8 @@ struct drain_session {
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
     struct drain_stuck *stuck;  /* by ring */
+    uint32_t *tail;             /* by ring: what was read is before it */
+    uint64_t read_bytes;        /* of all rings, so far */
     uint64_t *frame;            /* by frame of the pool: owner and claim when drain_begin_frames() looked */
     uint64_t frames_lost;       /* clauses that found none, up to then */
     bool has_strangers;         /* set by the caller: ids in records may be of another pid namespace */
@@ -40,7 +42,8 @@ struct drain_session {
     enum drain_guard *guard; /* by map */
     bool guards_broken;      /* a writer did not count itself out */
     drain_retired_list retired;
-    bool guard_flipped; /* while nodes wait: the side has changed */
+    uint32_t guard_side; /* as told to writers */
+    bool guard_flipped;  /* while nodes wait: the side has changed */
 };
 
 /* A first reading of both clocks; the longer before drain_session_create(), the better the clock of the session. */
@@ -62,8 +65,17 @@ void drain_session_destroy(struct drain_session *session);
 
 /* Nanoseconds (CLOCK_MONOTONIC) of a record's time. */
 uint64_t drain_session_ns(const struct drain_session *session, uint64_t time);
+/* One more record is lost. */
+void drain_count_lost(struct drain_session *session);
 /* Losses so far, by cause. */
 uint64_t drain_session_lost(const struct drain_session *session, enum wire_loss cause);
+
+/* port.c: runs a clause here, and writes the record of its error if it ends with one. The memory of maps can make it slow only up to a
+ * limit, from which on keys are not found and updates are refused. */
+void drain_run_clause(struct wire_fire *fire, const struct wire_insn *code, uint32_t count);
+/* The same limit for what is done to maps in between; by the calling thread. */
+void drain_begin_steps(void);
+void drain_end_steps(void);
 
 /* What a clause that the controller runs on behalf of a sampled thread finds instead of the controller itself: wire_fire.process_va points
  * to it. Memory is read from the process wire_fire.pid. */
@@ -87,12 +99,15 @@ struct drain_record {
     const void *payload; /* aligned to 8; valid until the next record is taken */
 };
 typedef void drain_record_fn(void *context, const struct drain_record *record);
-/* Hands over what the rings hold, in order of time across threads (exactly so within a thread), and makes room. With `all`, also what was
- * written while it ran. Returns how many. */
+/* Hands over what the rings hold, in order of time across threads (exactly so within a thread), and makes room; for some hundredths of a
+ * second, whatever is written meanwhile. With `all`, nobody writes any more, and what is not committed is counted as lost; the caller goes
+ * on until there is no backlog or it has enough of it. Returns how many. */
 size_t drain_records(struct drain_session *session, const struct wire_stream *stream, bool all, drain_record_fn *take, void *context);
-/* The same of one ring, handed over in pieces, in the order in which they were written, which keeps that of each thread; at most so many.
+/* Bytes in the rings that were not read yet. */
+uint64_t drain_backlog(const struct drain_session *session);
+/* Records of one ring, handed over in pieces, in the order in which they were written, which keeps that of each thread; at most so many.
  * Payloads are valid during the call. *is_empty: nothing is left of what there was; else there is more, or a record that is not committed
- * yet. Writers that wait are told in any case that there is still somebody who reads. */
+ * yet. Writers that wait are told in any case that there is still somebody who reads. `all`: as above. */
 typedef void drain_batch_fn(void *context, const struct drain_record *record, size_t count);
 size_t drain_ring(struct drain_session *session, const struct wire_stream *stream, uint32_t ring, bool all, size_t most,
                   drain_batch_fn *take, void *context, bool *is_empty);

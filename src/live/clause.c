@@ -1,8 +1,6 @@
 /* Clauses that the controller runs itself: BEGIN, END, interval. They are LP64 and have no process. What they print goes through the rings
  * as everything does, and so comes in order. */
 #include "live/run.h"
-#include "stream/eval.h"
-#include "stream/ring.h"
 #include "stream/stream.h"
 
 #include <unistd.h>
@@ -19,8 +17,7 @@ void live_run_clause(struct live_run *run, const struct live_point *point)
                              .place = LIVE_OWN_NAMES + names_number(&run->names, point->point->text),
                              .pid = (uint32_t)getpid(),
                              .tid = (uint32_t)gettid()};
-    if (eval_run(&fire, code, count))
-        stream_ring_write_error(&fire);
+    drain_run_clause(&fire, code, count);
 }
 
 void live_run_clauses(struct live_run *run, enum script_point_kind kind)

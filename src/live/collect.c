@@ -32,13 +32,18 @@ static bool begin_stopped(struct live_run *run)
 
 static void collect_stopped(struct live_run *run)
 {
-    enum { SHARE = 20, SHARE_WAITING = 2 }; /* at most one part in so many of the time is spent on it */
+    enum { SHARE = 20, SHARE_WAITING = 2, SHARE_IN_VAIN = 200 }; /* at most one part in so many of the time is spent on it */
+    enum { PATIENCE_NS = 2000000000 };
     uint64_t start_ns = clock_now_ns();
     bool done;
     if (start_ns < run->next_collection_ns)
         return;
-    if (!run->is_collecting_stopped && !(run->is_collecting_stopped = begin_stopped(run)))
-        return;
+    if (!run->is_collecting_stopped) {
+        if (!begin_stopped(run))
+            return;
+        run->is_collecting_stopped = true;
+        run->stopped_since_ns = start_ns;
+    }
     load_session_quiesce(run->session, LOAD_QUIET_MAPS, &done);
     if (done) {
         drain_maps_guarded(&run->memory);
@@ -47,7 +52,9 @@ static void collect_stopped(struct live_run *run)
         run->is_collecting_stopped = false;
     }
     uint64_t end_ns = clock_now_ns();
-    run->next_collection_ns = end_ns + (end_ns - start_ns) * (done ? SHARE : SHARE_WAITING);
+    /* A thread that is never seen elsewhere is not to keep the others from their work. */
+    int share = done ? SHARE : end_ns - run->stopped_since_ns < PATIENCE_NS ? SHARE_WAITING : SHARE_IN_VAIN;
+    run->next_collection_ns = end_ns + (end_ns - start_ns) * (uint64_t)share;
 }
 
 bool live_collect(struct live_run *run)

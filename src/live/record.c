@@ -5,6 +5,7 @@
 #include "stream/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,9 +14,10 @@
 
 static void keep(struct live_run *run, const struct drain_record *record)
 {
-    enum { MOST = 100000 };
-    if (run->waiting.n == MOST)
+    enum { MOST = 100000, MOST_BYTES = 256 << 20 };
+    if (run->waiting.n == MOST || run->waiting_bytes + record->payload_bytes > MOST_BYTES)
         return;
+    run->waiting_bytes += record->payload_bytes;
     struct live_waiting waiting = {record->head.speculation, *record};
     void *payload = memory_alloc(record->payload_bytes + 1);
     waiting.record.payload = memcpy(payload, record->payload, record->payload_bytes);
@@ -35,6 +37,7 @@ static void end_speculation(struct live_run *run, uint64_t number, bool commit)
             continue;
         }
         list[i].record.head.speculation = 0;
+        run->waiting_bytes -= list[i].record.payload_bytes;
         if (commit)
             take(run, &list[i].record);
         free((void *)list[i].record.payload);
@@ -161,11 +164,18 @@ static uint64_t cat_bytes(const struct live_run *run)
     return run->options->max_cat_bytes ? run->options->max_cat_bytes : strtoull(text, NULL, 0);
 }
 
+/* The name may be a process's: nobody waits for who would write into a pipe. */
+static FILE *open_to_read(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
 static void run_command(struct live_run *run, const struct print_event *event, bool is_file)
 {
     enum { LARGEST = 1 << 20 };
     char *text = print_event_text(&run->print, event);
-    FILE *in = is_file ? fopen(text, "re") : popen(text, "re");
+    FILE *in = is_file ? open_to_read(text) : popen(text, "re");
     uint64_t most = is_file ? cat_bytes(run) : LARGEST;
     if (!in)
         fprintf(run->print.err, "ERROR: %s: %s\n", text, strerror(errno));

@@ -239,12 +239,12 @@ static void print_maps(struct live_run *run)
     free(maps);
 }
 
-static void finish(struct live_run *run)
+static void finish(struct live_run *run, int signal_fd)
 {
-    drain_records(&run->memory, run->script->built.stream, true, live_take_record, run);
+    live_drain_rest(run, signal_fd);
     run->is_over = false;
     live_run_clauses(run, SCRIPT_P_END);
-    drain_records(&run->memory, run->script->built.stream, true, live_take_record, run);
+    live_drain_rest(run, signal_fd);
     live_report_losses(run);
     live_report_errors(run);
     print_maps(run);
@@ -278,7 +278,7 @@ static struct err *run_session(struct live_run *run)
     if (run->options->command && load_session_command(run->session) && load_session_status(run->session) < 0)
         kill(load_session_command(run->session), run->stop_signal ? run->stop_signal : SIGTERM);
     if (attached)
-        finish(run);
+        finish(run, signal_fd);
     close(signal_fd);
     if (!error)
         return detach;

@@ -83,6 +83,7 @@ struct live_run {
     VEC(struct live_walked) walked; /* processes */
     bool sampling_failed;           /* the last process that was added could not be sampled */
     VEC(struct live_waiting) waiting;
+    uint64_t waiting_bytes; /* of their payloads */
     VEC(struct live_error) error;
     VEC(struct live_process_name) process_name;
     VEC(struct live_seen) seen; /* processes that were looked at, without -p and a command */
@@ -91,7 +92,8 @@ struct live_run {
     size_t rows_reported;
     uint64_t next_look_ns;
     uint64_t next_collection_ns;            /* that stops processes */
-    bool is_collecting_stopped;             /* it waits for threads to be seen elsewhere */
+    bool is_collecting_stopped;             /* it waits for threads to be seen elsewhere ... */
+    uint64_t stopped_since_ns;              /* ... since then */
     uint64_t collecting_since_ns;           /* the one that does not */
     struct live_wait ring_wait, frame_wait; /* of abandon.c */
     uint64_t places;                        /* that the script's trace points mean in files */
@@ -107,6 +109,10 @@ struct live_run {
 };
 
 enum { LIVE_OWN_NAMES = 1 << 30 };
+
+/* rest.c: what is left in the rings in the end. A second signal, or more work than honest records can make, ends it; what then stays
+ * behind is told. */
+void live_drain_rest(struct live_run *run, int signal_fd);
 
 /* run.c: the name of a process, which is remembered. NULL: it has never been known. */
 const char *live_process_name(struct live_run *run, pid_t pid);

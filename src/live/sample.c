@@ -1,8 +1,6 @@
 /* profile: clauses that fire for samples of the traced processes. The controller runs them, each in the model of what was sampled. */
 #include "live/run.h"
 
-#include "stream/eval.h"
-#include "stream/ring.h"
 #include "stream/stream.h"
 #include "target/target.h"
 
@@ -60,8 +58,7 @@ static void fire_for(void *context, const struct sample *sample)
                              .pid = sample->pid,
                              .tid = sample->tid};
     memcpy(fire.machine, sample->machine, sizeof fire.machine);
-    if (eval_run(&fire, code, count))
-        stream_ring_write_error(&fire);
+    drain_run_clause(&fire, code, count);
 }
 
 static struct err *joined(void *context, pid_t pid)

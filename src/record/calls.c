@@ -8,6 +8,9 @@
 
 /* Stack pointers that are further apart are of two stacks. */
 enum { SAME_STACK_BYTES = 1 << 20 };
+/* Of all threads together, and among how many of a thread one on another stack is looked for: what processes tell has no limits of its own.
+ */
+enum { OPEN_MOST = 1 << 23, SEARCHED_MOST = 1 << 13 };
 
 /* ---- open calls ---- */
 
@@ -20,6 +23,7 @@ static void write_call(struct record_run *run, struct record_thread *thread, uin
 static void close_innermost(struct record_run *run, struct record_thread *thread, uint64_t time_ns)
 {
     write_call(run, thread, time_ns, TRACE_RETURN, thread->call.at[--thread->call.n].function);
+    run->open_calls--;
 }
 
 /* Whether the call of stack pointer `inner` is over when the thread is at `sp`. */
@@ -39,7 +43,16 @@ static void enter(struct record_run *run, struct record_thread *thread, uint64_t
         run->summary.left_calls++;
         close_innermost(run, thread, time_ns);
     }
+    while (run->open_calls >= OPEN_MOST && thread->call.n) {
+        run->summary.left_calls++;
+        close_innermost(run, thread, time_ns);
+    }
+    if (run->open_calls >= OPEN_MOST) {
+        drain_count_lost(&run->memory);
+        return;
+    }
     VEC_PUSH(&thread->call, (struct record_call){function, sp});
+    run->open_calls++;
     write_call(run, thread, time_ns, TRACE_ENTER, function);
     run->summary.calls++;
 }
@@ -47,7 +60,8 @@ static void enter(struct record_run *run, struct record_thread *thread, uint64_t
 /* How many calls stay open: those outside of the innermost one of the function, or all when it is not there. */
 static size_t find_open(const struct record_thread *thread, uint32_t function)
 {
-    for (size_t i = thread->call.n; i-- > 0;)
+    size_t least = thread->call.n > SEARCHED_MOST ? thread->call.n - SEARCHED_MOST : 0;
+    for (size_t i = thread->call.n; i-- > least;)
         if (thread->call.at[i].function == function)
             return i;
     return thread->call.n;
@@ -91,7 +105,12 @@ static void take(struct record_run *run, const struct drain_record *record, uint
 {
     struct record_thread *thread = run->last_thread;
     if (!thread || thread->ids != ((uint64_t)record->head.pid << 32 | record->head.tid) || thread->has_ended)
-        thread = run->last_thread = record_thread_of(run, record->head.pid, record->head.tid, time_ns);
+        thread = record_told_thread(run, record->head.pid, record->head.tid, time_ns);
+    if (!thread) {
+        drain_count_lost(&run->memory);
+        return;
+    }
+    run->last_thread = thread;
     thread->last_ns = time_ns;
     if (record->head.type != run->program.record) {
         record_take_measure(run, thread, time_ns, record);
@@ -115,10 +134,13 @@ static void take(struct record_run *run, const struct drain_record *record, uint
 enum { HELD_MOST = 1 << 17 };
 /* A record that is not committed is not waited for longer: what comes late then comes out of order. */
 enum { LATE_MOST_NS = 100000000 };
+/* A time that is further ahead is made up, and would hold up what is behind it. */
+enum { AHEAD_MOST_NS = 1000000000 };
 
 struct holding {
     struct record_run *run;
     struct record_held *held;
+    uint64_t latest_ns; /* what is said to be later is nobody's time */
 };
 
 /* Which thread a call is of is known when the news of threads up to its time is: ids are used again. A climb wants to know at once that a
@@ -127,12 +149,15 @@ static void hold(void *context, const struct drain_record *record, size_t count)
 {
     struct record_run *run = ((struct holding *)context)->run;
     struct record_held *held = ((struct holding *)context)->held;
+    uint64_t latest_ns = ((struct holding *)context)->latest_ns;
     for (size_t i = 0; i < count; i++, record++) {
         if (run->climb && climb_has_record(&run->program.climb, record->head.type)) {
             climb_take_record(run->climb, record, record_clock_ns(&run->clock, record->head.time));
             continue;
         }
         struct drain_record copy = *record;
+        if (record_clock_ns(&run->clock, copy.head.time) > latest_ns)
+            copy.head.time = run->clock.is_tsc ? run->clock.last.tsc : run->clock.last.ns;
         const uint64_t *word = record->payload;
         copy.payload = (const void *)held->word.n; /* where it is, while the words may still move */
         for (uint32_t k = 0; k < record->payload_bytes / 8; k++)
@@ -173,8 +198,8 @@ static void take_held(struct record_run *run, struct record_held *held, uint64_t
 static size_t read_ring(struct record_run *run, uint32_t number, bool all)
 {
     struct record_held *held = &run->held.at[number];
-    struct holding holding = {run, held};
     uint64_t now_ns = clock_now_ns();
+    struct holding holding = {run, held, now_ns + AHEAD_MOST_NS};
     size_t before = held->record.n, most = before < HELD_MOST ? HELD_MOST - before : 0;
     bool is_empty;
     size_t count = drain_ring(&run->memory, run->program.stream, number, all, most, hold, &holding, &is_empty);
@@ -195,15 +220,19 @@ static void make_held(struct record_run *run)
 
 void record_empty_rings(struct record_run *run)
 {
+    enum { EMPTIED_MOST = 4 * HELD_MOST };
     make_held(run);
     record_clock_update(&run->clock);
     for (uint32_t i = 0; i < run->held.n; i++) {
+        struct holding holding = {run, &run->held.at[i], clock_now_ns() + AHEAD_MOST_NS};
+        size_t held = run->held.at[i].record.n;
         bool is_empty;
-        drain_ring(&run->memory, run->program.stream, i, false, SIZE_MAX, hold, &(struct holding){run, &run->held.at[i]}, &is_empty);
+        drain_ring(&run->memory, run->program.stream, i, false, held < EMPTIED_MOST ? EMPTIED_MOST - held : 0, hold, &holding, &is_empty);
     }
 }
 
-static size_t drain_once(struct record_run *run, bool all)
+/* `is_last`: nothing will be read behind this; what is held is taken whatever its time. */
+static size_t drain_once(struct record_run *run, bool all, bool is_last)
 {
     size_t count = 0;
     record_clock_update(&run->clock);
@@ -218,7 +247,7 @@ static size_t drain_once(struct record_run *run, bool all)
     if (run->trees && run->calls_until_ns < until_ns)
         until_ns = run->calls_until_ns;
     for (uint32_t i = 0; i < run->held.n; i++)
-        take_held(run, &run->held.at[i], all && !count ? UINT64_MAX : until_ns);
+        take_held(run, &run->held.at[i], (all && !count) || is_last ? UINT64_MAX : until_ns);
     return count;
 }
 
@@ -228,12 +257,16 @@ size_t record_drain_calls(struct record_run *run, bool all)
         return 0;
     make_held(run);
     run->memory.has_strangers = load_session_has_strangers(run->session);
+    /* A process that still has the memory may go on writing: so much is read as there is in the beginning. */
+    uint64_t end_bytes = run->memory.read_bytes + drain_backlog(&run->memory);
     size_t total = 0, count;
+    bool is_last;
     do {
-        total += count = drain_once(run, all);
+        is_last = all && run->memory.read_bytes >= end_bytes;
+        total += count = drain_once(run, all, is_last);
         if (all)
             record_trees_advance(run);
-    } while (all && count);
+    } while (all && count && !is_last);
     return total;
 }
 

@@ -93,7 +93,6 @@ static uint32_t stack_of(struct record_run *run, struct record_thread *thread, u
 
 void record_take_measure(struct record_run *run, struct record_thread *thread, uint64_t time_ns, const struct drain_record *record)
 {
-    enum { STACKS_MOST = 1 << 26 };
     uint16_t metric = record->head.type < run->metric.n ? run->metric.at[record->head.type] : RECORD_NOTHING;
     struct measure measure = {0};
     if (metric == RECORD_NOTHING || record->payload_bytes > sizeof measure)
@@ -104,7 +103,7 @@ void record_take_measure(struct record_run *run, struct record_thread *thread, u
         return;
     uint32_t number = (uint32_t)measure.stack, stack = TRACE_NONE;
     if (record->payload_bytes == sizeof measure)
-        stack = stack_of(run, thread, number < STACKS_MOST ? number : 0);
+        stack = stack_of(run, thread, number <= run->memory.layout.stack_nodes ? number : 0);
     struct trace_record out = {.time_ns = time_ns,
                                .major = TRACE_SAMPLE,
                                .minor = TRACE_PLACE,

@@ -30,7 +30,11 @@ static inline uint64_t record_clock_ns(const struct record_clock *clock, uint64_
 {
     if (!clock->is_tsc)
         return time;
+    /* Years away: no clock's. The product has to stay a number of 64 bits. */
+    const int64_t most = INT64_C(1) << 60;
     int64_t ticks = (int64_t)(time - clock->last.tsc);
+    if (ticks > most || ticks < -most)
+        return clock->last.ns;
     return clock->last.ns + (uint64_t)(int64_t)((double)ticks * clock->ns_per_tick);
 }
 
@@ -113,6 +117,7 @@ struct record_thread {
     struct record_process *process;
     uint64_t start_ns, last_ns; /* last_ns: of its last call or sample */
     bool is_told;               /* there are news of it */
+    bool is_untold;             /* there were none when it was added: it is one of run->untold_threads */
     bool has_ended;
     uint64_t end_ns;
     struct record_thread *older;    /* that had the same ids */
@@ -126,6 +131,8 @@ struct record_thread {
 struct record_process *record_process_of(struct record_run *run, uint32_t pid, uint32_t parent, uint64_t time_ns);
 /* The thread that had these ids at that time; it is new if there is none. */
 struct record_thread *record_thread_of(struct record_run *run, uint32_t pid, uint32_t tid, uint64_t time_ns);
+/* The same for ids that a process has told, which may be anybody's. NULL: only such tell of so many threads that this is no one's. */
+struct record_thread *record_told_thread(struct record_run *run, uint32_t pid, uint32_t tid, uint64_t time_ns);
 /* A thread that is new. `name`: as the kernel has it when NULL. */
 struct record_thread *record_add_thread(struct record_run *run, struct record_process *process, uint32_t tid, uint64_t time_ns,
                                         const char *name);
@@ -303,6 +310,7 @@ struct record_run {
     VEC(struct record_row) row;
     VEC(struct record_held) held;                   /* by ring */
     struct record_thread *last_thread;              /* that had a call */
+    size_t open_calls;                              /* of all threads */
     VEC(uint32_t) taken_stack;                      /* by number of a stack that the agent took: its number in the trace, or TRACE_NONE */
     uint64_t lost_calls, lost_samples, lost_stacks; /* as far as they were noted */
     /* samples */
@@ -325,6 +333,7 @@ struct record_run {
     VEC(struct record_process *) process;
     struct record_thread **thread; /* hashed by ids, newest of each */
     size_t thread_count, thread_room;
+    size_t untold_threads; /* of which only records of probes told */
     uint64_t gone_ns; /* when it was last looked who is gone */
     int stop_signal;
 };

@@ -224,6 +224,8 @@ void record_forget_thread(struct record_run *run, struct record_thread *thread)
     if (!run->thread[at])
         empty_slot(run, at);
     thread->process->threads--;
+    run->untold_threads -= thread->is_untold;
+    run->open_calls -= thread->call.n;
     run->last_thread = run->last_thread == thread ? NULL : run->last_thread;
     run->last_sampled = run->last_sampled == thread ? NULL : run->last_sampled;
     free_thread(thread);
@@ -243,6 +245,20 @@ struct record_thread *record_thread_of(struct record_run *run, uint32_t pid, uin
     while (time_ns < thread->start_ns && thread->older)
         thread = thread->older;
     return thread;
+}
+
+/* A process can make up ids without end. */
+struct record_thread *record_told_thread(struct record_run *run, uint32_t pid, uint32_t tid, uint64_t time_ns)
+{
+    enum { UNTOLD_MOST = 1 << 17, PROCESSES_MOST = 1 << 14 };
+    if (!find_thread(run, pid, tid)) {
+        bool has_room = run->untold_threads < UNTOLD_MOST && (run->process.n < PROCESSES_MOST || record_find_process(run, pid));
+        if (!has_room)
+            return NULL;
+        record_thread_of(run, pid, tid, time_ns)->is_untold = true;
+        run->untold_threads++;
+    }
+    return record_thread_of(run, pid, tid, time_ns);
 }
 
 static void end_thread(struct record_run *run, struct record_thread *thread, uint64_t time_ns)

@@ -588,9 +588,8 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
         stream_ring_write(fire, insn->h, frame + insn->i, insn->j);
         break;
     case WIRE_SPECNEW:
-        do
-            *d = __atomic_add_fetch(&wire_state(session)->speculations, 1, __ATOMIC_RELAXED);
-        while (!*d);
+        *d = __atomic_add_fetch(&wire_state(session)->speculations, 1, __ATOMIC_RELAXED);
+        *d += !*d;
         break;
     case WIRE_SPECSET:
         fire->speculation = (uint32_t)a;

@@ -9,8 +9,14 @@
  * stack. */
 #include "stream/map.h"
 
+#include "stream/port.h"
+
 /* Some tens of milliseconds: a writer that lost its processor in those few instructions has it back by then. */
 enum { SPINS = 1 << 21 };
+/* Longer than chains of keys that nobody has chosen to be in one. */
+enum { LONG_CHAIN = 256 };
+/* How many turns of waiting, and steps along what is longer, are told of at once. */
+enum { SPINS_TOLD = 1024 };
 
 /* ---- 64-bit words, in 32-bit code too ---- */
 
@@ -163,6 +169,8 @@ static inline __attribute__((always_inline)) struct wire_node *find_in_chain(str
         if (node->hash == hash && same_key(key_of(node), key, map->type.key_bytes) &&
             __atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != WIRE_NODE_RETIRED)
             return node;
+        if (steps % LONG_CHAIN == LONG_CHAIN - 1 && !port_goes_on(LONG_CHAIN))
+            return 0;
         number = __atomic_load_n(&node->next, __ATOMIC_ACQUIRE);
     }
     return 0;
@@ -186,14 +194,16 @@ static struct wire_node *find(struct wire_session *session, struct wire_map *map
 static uint32_t take_node(struct wire_session *session, const struct wire_map *map)
 {
     struct wire_map_state *state = state_of(session, map);
-    for (uint64_t free = load64(&state->free); (uint32_t)free && (uint32_t)free <= map->nodes; free = load64(&state->free)) {
+    int tries = 0;
+    for (uint64_t free = load64(&state->free); (uint32_t)free && (uint32_t)free <= map->nodes && tries++ < WIRE_TRIES;
+         free = load64(&state->free)) {
         uint64_t rest = ((free >> 32) + 1) << 32 | __atomic_load_n(&node_at(session, map, (uint32_t)free - 1)->next_free, __ATOMIC_RELAXED);
         if (swap64(&state->free, free, rest))
             return (uint32_t)free;
     }
     /* The spare ones are for the dead, if there ever were any. */
     uint32_t most = __atomic_load_n(&state->deleted, __ATOMIC_RELAXED) ? map->nodes : map->type.capacity;
-    for (uint32_t used = __atomic_load_n(&state->used, __ATOMIC_RELAXED); used < most;)
+    for (uint32_t used = __atomic_load_n(&state->used, __ATOMIC_RELAXED); used < most && tries++ < WIRE_TRIES;)
         if (__atomic_compare_exchange_n(&state->used, &used, used + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return used + 1;
     return 0;
@@ -203,7 +213,8 @@ void stream_map_give(struct wire_session *session, const struct wire_map *layout
 {
     struct wire_map_state *state = state_of(session, layout);
     struct wire_node *node = node_at(session, layout, number - 1);
-    for (uint64_t free = load64(&state->free);;) {
+    uint64_t free = load64(&state->free);
+    for (int tries = 0; tries < WIRE_TRIES; tries++) {
         __atomic_store_n(&node->next_free, (uint32_t)free, __ATOMIC_RELAXED);
         if (swap64(&state->free, free, ((free >> 32) + 1) << 32 | number))
             return;
@@ -232,6 +243,8 @@ static enum raised raise_node(struct wire_node *node)
         if (state != WIRE_NODE_RISING &&
             __atomic_compare_exchange_n(&node->state, &state, WIRE_NODE_RISING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return RAISED;
+        if (spin % SPINS_TOLD == SPINS_TOLD - 1 && !port_goes_on(SPINS_TOLD))
+            break;
         __builtin_ia32_pause();
     }
     return NOT_NOW;
@@ -262,7 +275,7 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
     uint32_t number = 0, seen = 0;
     uint32_t hash = map->type.key_bytes ? hash_key(key, map->type.key_bytes) : 0;
     uint32_t *bucket = map->type.key_bytes ? bucket_of(session, map, hash) : 0;
-    for (;;) {
+    for (int tries = 0; tries < WIRE_TRIES && port_goes_on(0); tries++) {
         uint32_t first = bucket ? __atomic_load_n(bucket, __ATOMIC_ACQUIRE) : 0;
         node = bucket ? find_in_chain(session, map, first, seen, hash, key) : node_at(session, map, 0);
         if (node) {
@@ -289,6 +302,8 @@ static struct wire_node *find_or_add(struct wire_session *session, struct wire_m
             return node;
         }
     }
+    if (number)
+        stream_map_give(session, map, number);
     refuse(session, map);
     return 0;
 }
@@ -428,7 +443,8 @@ static uint64_t as_rank(const struct wire_map_type *type, int64_t value)
 
 static void raise_to(uint64_t *word, uint64_t rank)
 {
-    for (uint64_t old = load64(word); old < rank && !swap64(word, old, rank); old = load64(word))
+    int tries = 0;
+    for (uint64_t old = load64(word); old < rank && !swap64(word, old, rank) && tries++ < WIRE_TRIES; old = load64(word))
         ;
 }
 
@@ -542,6 +558,8 @@ static bool turn_slot(struct wire_slot *slot, uint64_t wanted)
             store64(&slot->interval, wanted);
             return true;
         }
+        if (spin % SPINS_TOLD == SPINS_TOLD - 1 && !port_goes_on(SPINS_TOLD))
+            break;
         __builtin_ia32_pause();
     }
     return false;

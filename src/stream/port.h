@@ -1,5 +1,5 @@
 /* What eval, maps and rings need of the world they run in. Freestanding; implemented by agent/port.c in a traced process and by
- * stream/host.c in the controller. Called while firing. */
+ * drain/port.c in the controller. Called while firing. */
 #ifndef STREAM_PORT_H
 #define STREAM_PORT_H
 
@@ -14,6 +14,8 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what);
 /* `of_process`: of its main thread. */
 void port_comm(struct wire_fire *fire, bool of_process, char to[16]);
 void port_signal(struct wire_fire *fire, int number);
+/* Said now and then by whoever walks along a long chain or waits for a writer: so many steps more. False: it was enough, give up. */
+bool port_goes_on(uint32_t steps);
 /* The time for records: see struct wire_record. */
 uint64_t port_time(const struct wire_fire *fire);
 /* Waits a little while the state's `reader` is `seen`. False: waiting is not possible here. */

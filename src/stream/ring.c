@@ -16,7 +16,7 @@ RING static bool is_oldest_mine(const struct wire_fire *fire, const struct wire_
                                 uint32_t tail, uint64_t *fire_va)
 {
     const struct wire_record *oldest = (const struct wire_record *)((const char *)(ring + 1) + (tail & (session->ring_bytes - 1)));
-    if ((__atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3) != WIRE_RECORD_RESERVED)
+    if (tail % 8 || (__atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3) != WIRE_RECORD_RESERVED)
         return false;
     *fire_va = oldest->time;
     return oldest->tid == fire->tid && oldest->pid == fire->pid;
@@ -40,6 +40,7 @@ RING static struct wire_record *reserve(const struct wire_fire *fire, struct wir
 {
     uint32_t size = session->ring_bytes, head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), tail, at, padding, used;
     char *data = (char *)(ring + 1);
+    int tries = 0;
     do {
         tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
         used = head - tail;
@@ -47,7 +48,7 @@ RING static struct wire_record *reserve(const struct wire_fire *fire, struct wir
             tell_left(fire, session, ring, tail);
         at = head & (size - 1);
         padding = at + need > size ? size - at : 0;
-        if (used > size || padding + need > size - used)
+        if (used > size || padding + need > size - used || head % 8 || tries++ == WIRE_TRIES)
             return 0;
         /* A page that is not there yet is fetched before anything is reserved: signals wait for such a moment. */
         *(volatile char *)(data + at);
@@ -81,7 +82,7 @@ RING static struct wire_record *reserve_waiting(struct wire_fire *fire, struct w
         struct wire_record *record = reserve(fire, session, ring, need);
         if (record || __atomic_load_n(&state->off, __ATOMIC_ACQUIRE))
             return record;
-        const struct wire_record *oldest = (struct wire_record *)((char *)(ring + 1) + (tail & (session->ring_bytes - 1)));
+        const struct wire_record *oldest = (struct wire_record *)((char *)(ring + 1) + (tail & (session->ring_bytes - 8)));
         uint32_t oldest_state = __atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3;
         if (tell_left(fire, session, ring, tail) || __atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == tail + 1 ||
             !port_wait(fire, reader))

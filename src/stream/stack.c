@@ -66,7 +66,7 @@ static uint32_t step(struct climb *climb, uint32_t parent, uint64_t pc)
     struct wire_stack_node *node = node_at(session, number);
     node->parent = parent;
     node->pc = pc;
-    for (;;) {
+    for (int tries = 0; tries < WIRE_TRIES; tries++) {
         uint32_t seen = first;
         node->next = first;
         if (__atomic_compare_exchange_n(bucket, &first, number, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -77,6 +77,7 @@ static uint32_t step(struct climb *climb, uint32_t parent, uint64_t pc)
         if (found || spoilt)
             return found;
     }
+    return 0;
 }
 
 uint32_t stream_stack_add(struct wire_session *session, uint64_t root, const uint64_t *pcs, uint32_t count)

@@ -18,13 +18,17 @@
  *     instructions.
  *  2. Which ring, shard or frame a thread uses is a hint. Any number of threads may use the same one.
  *  3. Positions in rings are 32 bits and wrap; a ring is a power of two of bytes, at most 1 << 30.
- *  4. Everything here is untrusted for the controller: the processes can write all of it. */
+ *  4. Everything here is untrusted for the controller: the processes can write all of it. It keeps what it goes by itself (the constant
+ *     part, tails of rings, the side of guards), reads a word once before it checks and uses it, and bounds every walk, every wait and
+ *     every compare-and-swap that is tried again (WIRE_TRIES) by numbers of its own. */
 #ifndef WIRE_SESSION_H
 #define WIRE_SESSION_H
 
 #include "wire/stream.h"
 
 #define WIRE_SESSION_MAGIC 0x317373736279726full
+/* How often a compare-and-swap is tried. Who fails so often in a row does not meet other writers, but somebody who only disturbs. */
+enum { WIRE_TRIES = 1 << 16 };
 #define WIRE_SESSION_NAME "probity_session" /* of its memory; the controller's pid follows */
 
 /* Losses by cause. */
