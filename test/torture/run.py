@@ -140,7 +140,7 @@ def run_once(target, account, dice, work, dirty):
     if run.returncode < 0 and run.returncode not in sent or run.returncode in (98, 99):
         account.crashed += 1
         account.note(f"{name}: probity ended with {run.returncode}: {targets.tail(f'{work}/probity.err')}")
-    elif run.returncode > 0 and not killed and any(is_alive(pid) for pid in pids):
+    elif run.returncode > 0 and not killed and all(is_alive(pid) for pid in attached):
         account.failed += 1
         account.note(f"{name}: exit code {run.returncode}: {targets.tail(f'{work}/probity.err')}")
     for pid in pids:

@@ -90,7 +90,8 @@ def wait_until(seconds, condition):
 
 def tail(path):
     with open(path, errors="replace") as file:
-        return " | ".join(file.read().splitlines()[-3:])[-300:]
+        lines = file.read().splitlines()
+    return " | ".join(lines[:1] + lines[1:][-2:])[:400]
 
 
 def descendants(pid):
