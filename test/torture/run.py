@@ -134,7 +134,7 @@ def run_once(target, account, dice, work, dirty):
     except subprocess.TimeoutExpired:
         account.hung += 1
         account.note(f"{name}: hangs at {backtrace(run.pid)}; {targets.states(pids)}")
-        run.kill()
+        send(signal.SIGKILL)
         run.wait()
     killed = -signal.SIGKILL in sent
     if run.returncode < 0 and run.returncode not in sent or run.returncode in (98, 99):
