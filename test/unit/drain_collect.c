@@ -115,6 +115,7 @@ static void call_body(uint32_t clause, uint64_t arg0, uint64_t arg1)
 enum { WRITERS = 4, ROUNDS = 6000, SESSIONS = 50, SHARED_KEYS = 5 };
 
 static uint64_t outside[WRITERS]; /* counts up whenever the writer is in no call */
+static bool ended[WRITERS];
 static uint64_t refused, done[WRITERS];
 static uint32_t running;
 
@@ -200,6 +201,7 @@ static void *write_keys(void *argument)
         done[writer]++;
         step_outside(writer);
     }
+    __atomic_store_n(&ended[writer], true, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&running, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
@@ -213,7 +215,7 @@ static void wait_until_seen_outside(void)
     for (int i = 0; i < WRITERS; i++)
         before[i] = __atomic_load_n(&outside[i], __ATOMIC_SEQ_CST);
     for (int i = 0; i < WRITERS; i++)
-        while (__atomic_load_n(&outside[i], __ATOMIC_SEQ_CST) == before[i] && __atomic_load_n(&running, __ATOMIC_SEQ_CST) == WRITERS)
+        while (__atomic_load_n(&outside[i], __ATOMIC_SEQ_CST) == before[i] && !__atomic_load_n(&ended[i], __ATOMIC_SEQ_CST))
             sched_yield();
 }
 
@@ -285,6 +287,7 @@ static struct err *run_session(void)
     pthread_t thread[WRITERS];
     ERR_TRY(make_session());
     memset(done, 0, sizeof done);
+    memset(ended, 0, sizeof ended);
     running = WRITERS;
     for (intptr_t i = 0; i < WRITERS; i++)
         pthread_create(&thread[i], NULL, write_keys, (void *)i);
