@@ -7,7 +7,8 @@ MULTIARCH = $(shell $(CC) -print-multiarch)
 M64 = -m64
 M32 = -m32 -idirafter /usr/include/$(MULTIARCH)
 
-VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so libv_leaf.so
+VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.cc))) libv_plugin.so libv_leaf.so \
+	libv_turn_a.so libv_turn_b.so
 # One source in the ways that programs come: v_count-KIND.
 VARIANT_KINDS = nopie static static-pie stripped musl musl-static
 VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_exceptions-static v_signals-static-pie v_fault_throw-static \
@@ -24,6 +25,7 @@ $(foreach w,64 32,$(VICTIMS)/$(w)/v_fault_throw $(VICTIMS)/$(w)/v_fault_throw-st
 define library_rules
 $(VICTIMS)/$(1)/v_climb_library: VICTIM_LIBS += -L$(VICTIMS)/$(1) -lv_leaf -Wl,-rpath,'$$$$ORIGIN'
 $(VICTIMS)/$(1)/v_climb_library: $(VICTIMS)/$(1)/libv_leaf.so
+$(VICTIMS)/$(1)/libv_turn_b.so: test/victim/libv_turn_a.c
 endef
 $(eval $(call library_rules,64))
 $(eval $(call library_rules,32))

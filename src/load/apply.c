@@ -11,48 +11,67 @@ enum { PAGE = 4096 };
 
 /* ---- pages ---- */
 
-static struct err *add_bytes(struct change *change, uint64_t va, const uint8_t *bytes, size_t size)
+static struct patch_page *page_of(struct change *change, struct load_module *module, uint64_t page_va)
 {
-    for (size_t i = 0; i < size; i++) {
-        uint64_t page_va = (va + i) / PAGE * PAGE;
-        struct patch_page *page = NULL;
-        for (size_t k = change->page.n; k-- > 0 && !page;)
-            if (change->page.at[k].va == page_va)
-                page = &change->page.at[k];
-        if (!page) {
-            VEC_PUSH(&change->page, (struct patch_page){page_va, PAGE, 0, memory_alloc(PAGE)});
-            page = &change->page.at[change->page.n - 1];
-            ERR_TRY(target_read(change->process->target, page_va, page->bytes, PAGE));
-        }
-        uint32_t at = (uint32_t)(va + i - page_va);
+    for (size_t k = change->page.n; k-- > 0;)
+        if (change->page.at[k].va == page_va)
+            return &change->page.at[k];
+    VEC_PUSH(&change->page, (struct patch_page){page_va, PAGE, 0, memory_alloc(2 * PAGE), module});
+    struct patch_page *page = &change->page.at[change->page.n - 1];
+    if (target_read_some(change->process->target, page_va, page->bytes, PAGE) != PAGE)
+        module->is_gone = true;
+    memcpy(page->bytes + PAGE, page->bytes, PAGE);
+    return page;
+}
+
+/* Where the process has something else than what was expected there, the module is not what it was when this was planned. */
+static void add_bytes(struct change *change, struct load_module *module, uint64_t va, const uint8_t *expected, const uint8_t *bytes,
+                      size_t size)
+{
+    for (size_t i = 0; i < size && !module->is_gone; i++) {
+        struct patch_page *page = page_of(change, module, (va + i) / PAGE * PAGE);
+        uint32_t at = (uint32_t)(va + i - page->va);
+        module->is_gone |= page->bytes[at] != expected[i];
         page->bytes[at] = bytes[i];
         page->low = at < page->low ? at : page->low;
         page->high = at + 1 > page->high ? at + 1 : page->high;
     }
-    return NULL;
 }
 
-static struct err *add_site_bytes(struct change *change, const struct load_site *site, uint64_t bias, bool restore)
+static void add_site_bytes(struct change *change, const struct load_site *site, bool restore)
 {
     const struct load_window *window = &site->window;
-    ERR_TRY(add_bytes(change, window->va + bias, restore ? site->original : site->patch, window->length));
+    const uint8_t *island = site->island_original;
+    bool was_there = restore && !site->dropped;
+    add_bytes(change, site->module, window->va + site->module->bias, was_there ? site->patch : site->original,
+              restore ? site->original : site->patch, window->length);
     if (window->island_va)
-        ERR_TRY(add_bytes(change, window->island_va + bias, restore ? site->island_original : site->island_patch, 5));
-    return NULL;
+        add_bytes(change, site->module, window->island_va + site->module->bias, was_there ? site->island_patch : island,
+                  restore ? island : site->island_patch, 5);
 }
 
-static struct err *make_pages(struct change *change)
+static void make_pages(struct change *change)
 {
-    struct wire_site *journal = load_shared_sites(change->process->shared);
-    for (size_t i = 0; i < change->removed.n; i++) {
-        const struct load_site *site = change->removed.at[i];
-        ERR_TRY(add_site_bytes(change, site, journal[site->journal].va - site->window.va, true));
-    }
-    for (size_t i = 0; i < change->added.n; i++) {
+    for (size_t i = 0; i < change->removed.n; i++)
+        add_site_bytes(change, change->removed.at[i], true);
+    for (size_t i = 0; i < change->added.n; i++)
         if (!change->added.at[i]->dropped)
-            ERR_TRY(add_site_bytes(change, change->added.at[i], change->added_module.at[i]->bias, false));
+            add_site_bytes(change, change->added.at[i], false);
+}
+
+/* While all threads stand: what was found when the pages were made must still be there, in the same file. */
+static void confirm_pages(struct change *change, const struct target_maps *maps)
+{
+    for (size_t i = 0; i < change->page.n; i++) {
+        struct patch_page *page = &change->page.at[i];
+        uint8_t bytes[PAGE];
+        if (page->module->is_gone || page->low >= page->high)
+            continue;
+        size_t size = page->high - page->low;
+        page->module->is_gone = !load_page_is_mapped(page->module, page->va, maps) ||
+                                target_read_some(change->process->target, page->va + page->low, bytes, size) != size ||
+                                memcmp(bytes, page->bytes + PAGE + page->low, size);
     }
-    return NULL;
 }
 
 /* ---- the stop ---- */
@@ -66,7 +85,8 @@ static int by_window_va(const void *a, const void *b)
 /* What visiting threads needs to look up fast: windows by runtime address, and removed trampolines. */
 struct lookup {
     struct change *change;
-    VEC(struct wire_site) window; /* va and, in `length`, its extent; sorted */
+    const struct target_maps *maps; /* as they are in the stop */
+    VEC(struct wire_site) window;   /* va and, in `length`, its extent; sorted */
     struct load_pc_map removed;
     VEC(struct wire_pc) removed_pc;
     uint64_t removed_low, removed_high;
@@ -90,7 +110,7 @@ static const struct load_site *added_window_around(const struct lookup *lookup, 
         return NULL;
     uint32_t index;
     memcpy(&index, lookup->window.at[low - 1].original, sizeof index);
-    return change->added.at[index];
+    return change->added.at[index]->module->is_gone ? NULL : change->added.at[index];
 }
 
 static bool in_removed(const struct lookup *lookup, uint64_t pc)
@@ -248,7 +268,7 @@ static void make_lookup(struct change *change, struct lookup *lookup)
         if (change->added.at[i]->dropped)
             continue;
         uint64_t end_va = window->end_va > window->va + window->length ? window->end_va : window->va + window->length;
-        struct wire_site entry = {.va = window->va + change->added_module.at[i]->bias, .length = (uint8_t)(end_va - window->va)};
+        struct wire_site entry = {.va = window->va + change->added.at[i]->module->bias, .length = (uint8_t)(end_va - window->va)};
         memcpy(entry.original, &(uint32_t){(uint32_t)i}, 4);
         VEC_PUSH(&lookup->window, entry);
     }
@@ -274,20 +294,15 @@ static struct err *move_threads(struct lookup *lookup, int phase)
 {
     lookup->change->phase = phase;
     lookup->change->affected = lookup->change->not_now = 0;
-    ERR_TRY(load_visit_threads(lookup->change->process->target, is_ours, visit, lookup));
+    ERR_TRY(load_visit_threads(lookup->change->process->target, lookup->maps, is_ours, visit, lookup));
     return phase == CHANGE_LOOK ? NULL : target_write_regs(lookup->change->process->target);
 }
 
-static struct err *apply_stopped(struct lookup *lookup, bool *done)
+static struct err *apply_with_maps(struct lookup *lookup, bool *done)
 {
     struct change *change = lookup->change;
     struct target *target = change->process->target;
-    struct err *busy = target_stop(target);
-    if (busy && busy->code == ERR_BUSY)
-        return err_free(busy), NULL;
-    if (busy)
-        return busy;
-    ERR_TRY(load_process_check(change->process));
+    confirm_pages(change, lookup->maps);
     empty_all(change);
     ERR_TRY(move_threads(lookup, CHANGE_LOOK));
     *done = change->not_now == 0;
@@ -298,9 +313,29 @@ static struct err *apply_stopped(struct lookup *lookup, bool *done)
         ERR_TRY(move_threads(lookup, CHANGE_INTO_COPIES));
     for (size_t i = 0; i < change->page.n; i++) {
         const struct patch_page *page = &change->page.at[i];
-        ERR_TRY(target_write(target, page->va + page->low, page->bytes + page->low, page->high - page->low));
+        if (!page->module->is_gone)
+            ERR_TRY(target_write(target, page->va + page->low, page->bytes + page->low, page->high - page->low));
     }
     return moves ? move_threads(lookup, CHANGE_OUT_OF_COPIES) : NULL;
+}
+
+static struct err *apply_stopped(struct lookup *lookup, bool *done)
+{
+    struct change *change = lookup->change;
+    struct target *target = change->process->target;
+    struct target_maps maps;
+    struct err *busy = target_stop(target);
+    if (busy && busy->code == ERR_BUSY)
+        return err_free(busy), NULL;
+    if (busy)
+        return busy;
+    ERR_TRY(load_process_check(change->process));
+    ERR_TRY(target_maps_read(target, &maps));
+    lookup->maps = &maps;
+    struct err *error = apply_with_maps(lookup, done);
+    lookup->maps = NULL;
+    target_maps_deinit(&maps);
+    return error;
 }
 
 struct err *load_change_apply(struct change *change)
@@ -313,7 +348,7 @@ struct err *load_change_apply(struct change *change)
             hurry_begin();
         return NULL;
     }
-    ERR_TRY(make_pages(change));
+    make_pages(change);
     struct lookup lookup;
     make_lookup(change, &lookup);
     load_traps_collect(process, change->removed.at, change->removed.n);

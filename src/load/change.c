@@ -264,6 +264,7 @@ static struct err *make_sites(struct change *change, struct load_function *funct
         if (!site) {
             site = memory_zero(1, sizeof *site);
             site->window = *window;
+            site->module = function->module;
             for (size_t i = 0; i < count; i++)
                 VEC_PUSH(&site->probe, function->probe.at[first + i]);
             error = build_site(change, function, site, more + plan->windows.n - w, reason);
@@ -272,7 +273,6 @@ static struct err *make_sites(struct change *change, struct load_function *funct
                 break;
             }
             VEC_PUSH(&change->added, site);
-            VEC_PUSH(&change->added_module, function->module);
         }
         VEC_PUSH(&kept, site);
         first += count;
@@ -446,6 +446,11 @@ static struct err *change_process(struct load_process *process, struct load_requ
         load_signals_activate(process, request, count);
         error = load_change_apply(&change);
     }
+    for (size_t i = 0; i < count && !error; i++)
+        if (request[i].module->is_gone && !request[i].remove) {
+            request[i].kind = LOAD_REFUSED;
+            request[i].reason = INSN_TEXT_DIFFERS;
+        }
     if (!error)
         finish(&change);
     for (size_t i = 0; i < change.page.n; i++)
@@ -453,7 +458,6 @@ static struct err *change_process(struct load_process *process, struct load_requ
     VEC_FREE(&change.page);
     VEC_FREE(&change.function);
     VEC_FREE(&change.added);
-    VEC_FREE(&change.added_module);
     VEC_FREE(&change.removed);
     load_trampoline_deinit(&change.trampoline);
     return error;

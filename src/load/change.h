@@ -8,14 +8,14 @@
 struct patch_page {
     uint64_t va;        /* page address */
     uint32_t low, high; /* the part that changes */
-    uint8_t *bytes;     /* the whole page */
+    uint8_t *bytes;     /* the whole page, and behind it the page as it was found */
+    struct load_module *module;
 };
 
 struct change {
     struct load_process *process;
     VEC(struct load_function *) function;
-    VEC(struct load_site *) added;          /* in order of address once sorted */
-    VEC(struct load_module *) added_module; /* the module of each `added` */
+    VEC(struct load_site *) added; /* in order of address once sorted */
     VEC(struct load_site *) removed;
     VEC(struct patch_page) page;
     struct load_trampoline trampoline;

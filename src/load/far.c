@@ -81,11 +81,9 @@ bool load_far_is_possible(struct load_process *process, const struct target_maps
     return find_spot(process, va, span) || find_pages(process, maps, va, span, &island_va, &bytes);
 }
 
-struct err *load_far_alloc(struct load_process *process, uint64_t va, uint32_t span, uint64_t *island_va)
+static struct err *map_page(struct load_process *process, uint64_t va, uint32_t span, uint64_t *island_va)
 {
-    va = runtime_va(process, va);
-    *island_va = find_spot(process, va, span);
-    if (!*island_va) {
+    for (int attempt = 0;; attempt++) {
         struct target_maps maps;
         uint64_t bytes;
         ERR_TRY(target_maps_read(process->target, &maps));
@@ -93,9 +91,21 @@ struct err *load_far_alloc(struct load_process *process, uint64_t va, uint32_t s
         target_maps_deinit(&maps);
         if (!page_va)
             return err_new(ERR_PLACE, "process %d: no free page for an island", target_pid(process->target));
-        ERR_TRY(load_region_map_at(process, page_va, bytes));
-        VEC_PUSH(&process->far_page, (struct load_region){page_va, bytes, 0});
+        struct err *error = load_region_map_at(process, page_va, bytes);
+        if (!error)
+            VEC_PUSH(&process->far_page, (struct load_region){page_va, bytes, 0});
+        if (!error || error->code != ERR_PLACE || attempt == LOAD_MAP_ATTEMPTS)
+            return error;
+        err_free(error);
     }
+}
+
+struct err *load_far_alloc(struct load_process *process, uint64_t va, uint32_t span, uint64_t *island_va)
+{
+    va = runtime_va(process, va);
+    *island_va = find_spot(process, va, span);
+    if (!*island_va)
+        ERR_TRY(map_page(process, va, span, island_va));
     VEC_PUSH(&process->far_island, *island_va);
     return NULL;
 }

@@ -8,6 +8,7 @@
 /* A window that is in place. */
 struct load_site {
     struct load_window window;
+    struct load_module *module; /* valid as long as a function has the site */
     uint64_t trampoline_va;
     uint64_t far_island_va; /* 0: none */
     uint64_t island_va;     /* of either kind, 0: none */
@@ -82,6 +83,7 @@ struct load_process {
     char memfd_name[32];
     struct load_fire_context fire;
     VEC(struct load_module *) module;
+    VEC(struct load_module *) ghost; /* that are not mapped as they were, but parts of whose patched code are still there */
     VEC(struct load_region) region;
     VEC(struct load_region) far_page;  /* mapped for far islands */
     size_t far_promised;               /* pages that the plan under way may need in a 32-bit process */
@@ -115,6 +117,14 @@ struct load_process {
     void *wait_context;
 };
 
+/* confirm.c: whether the process still has what a plan was made from. */
+bool load_module_is_mapped(const struct load_module *module, const struct target_maps *maps);
+/* Whether the page is still that part of the module's file. */
+bool load_page_is_mapped(const struct load_module *module, uint64_t page_va, const struct target_maps *maps);
+/* Whether the process has the patch of a site that is in place; and of one site at least, if the module has any. */
+bool load_site_is_there(struct load_process *process, const struct load_site *site, const struct target_maps *maps);
+bool load_module_is_patched(struct load_process *process, const struct load_module *module, const struct target_maps *maps);
+
 /* shared.c */
 struct err *load_shared_create(struct load_process *process, uint32_t counter_room);
 struct wire_region *load_shared_regions(struct wire_shared *shared);
@@ -130,7 +140,8 @@ struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t byte
 /* region.c: memory for trampolines within reach of [start_va, end_va). */
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
                               uint64_t *va);
-/* Maps exactly there, with its journal entry. */
+/* Maps exactly there, with its journal entry. ERR_PLACE: something is there by now. */
+enum { LOAD_MAP_ATTEMPTS = 20 };
 struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64_t bytes);
 void load_region_free(struct load_process *process, uint64_t va, size_t bytes);
 
@@ -191,11 +202,13 @@ struct load_move_regs {
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);
 /* Whether it would not say LOAD_MOVE_LATER or LOAD_MOVED_NOT, as far as one can tell from the pc. */
 bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc);
-/* Calls `visit` with the registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A
- * visitor that changes the registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
+/* `maps`: those of the stop; NULL: they are read. Calls `visit` with the registers of every thread, and with those of every signal frame on
+ * its stacks whose pc `is_ours` says yes to. A visitor that changes the registers returns true. Changed frames are written at once, changed
+ * threads with target_thread_write_regs(). */
 typedef bool load_is_ours_fn(void *context, uint64_t pc);
 typedef bool load_visit_fn(void *context, struct target_thread *thread, struct load_move_regs *regs);
-struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, load_visit_fn *visit, void *context);
+struct err *load_visit_threads(struct target *target, const struct target_maps *maps, load_is_ours_fn *is_ours, load_visit_fn *visit,
+                               void *context);
 
 /* change.c */
 void load_function_destroy(struct load_function *function);

@@ -13,6 +13,11 @@ struct load_row_counter {
     uint32_t row, counter;
 };
 
+/* A counter of the program's, and the mapping whose data it belongs to. */
+struct load_semaphore {
+    uint64_t va, start_va, inode, device;
+};
+
 struct load_stop {
     pid_t tid;
     int status;
@@ -20,7 +25,7 @@ struct load_stop {
 
 struct load_member {
     struct load_session *session;
-    VEC(uint64_t) semaphore; /* addresses of counters that were raised */
+    VEC(struct load_semaphore) semaphore; /* that were raised */
     struct load_process *process;
     VEC(struct load_row_counter) counter;
     VEC(uint32_t) row_module;  /* by row: the module (its number in order of resolution, from 1) that last got a counter for it */
@@ -30,6 +35,7 @@ struct load_member {
     uint32_t image, first_image; /* of stacks; 0: none are taken */
     pthread_t watcher;
     bool watched, stop_watching, is_command;
+    bool is_told; /* the loader tells of what it loads, or can not */
     bool is_over; /* its process has become another member's */
     struct load_pending pending[LOAD_QUIETS];
     bool is_quiet[LOAD_QUIETS]; /* nothing is pending */

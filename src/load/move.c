@@ -279,19 +279,28 @@ static void visit_thread(struct visitor *visitor, struct target_thread *thread)
     thread->regs_changed = true;
 }
 
-struct err *load_visit_threads(struct target *target, load_is_ours_fn *is_ours, load_visit_fn *visit, void *context)
+static struct err *visit_all(struct visitor *visitor)
 {
-    struct target_maps maps;
-    ERR_TRY(target_maps_read(target, &maps));
-    struct visitor visitor = {.target = target, .maps = &maps, .is_ours = is_ours, .visit = visit, .context = context};
     uint8_t *buffer = memory_alloc(STACK_SCAN_BYTES);
     struct err *error = NULL;
-    for (size_t i = 0; i < target_thread_count(target) && !error; i++) {
-        visit_thread(&visitor, target_thread(target, i));
-        for (size_t k = 0; k < visitor.stack_count && !error; k++)
-            error = scan_stack(&visitor, visitor.stack[k], buffer);
+    for (size_t i = 0; i < target_thread_count(visitor->target) && !error; i++) {
+        visit_thread(visitor, target_thread(visitor->target, i));
+        for (size_t k = 0; k < visitor->stack_count && !error; k++)
+            error = scan_stack(visitor, visitor->stack[k], buffer);
     }
     free(buffer);
-    target_maps_deinit(&maps);
+    return error;
+}
+
+struct err *load_visit_threads(struct target *target, const struct target_maps *maps, load_is_ours_fn *is_ours, load_visit_fn *visit,
+                               void *context)
+{
+    struct target_maps own;
+    struct visitor visitor = {.target = target, .maps = maps ? maps : &own, .is_ours = is_ours, .visit = visit, .context = context};
+    if (maps)
+        return visit_all(&visitor);
+    ERR_TRY(target_maps_read(target, &own));
+    struct err *error = visit_all(&visitor);
+    target_maps_deinit(&own);
     return error;
 }

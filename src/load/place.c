@@ -2,6 +2,7 @@
 #include "load/member.h"
 
 #include "base/memory.h"
+#include "load/internal.h"
 #include "load/stacks.h"
 
 #include <stdio.h>
@@ -48,20 +49,30 @@ static uint32_t probe_name(struct load_session *session, const struct spec *spec
 }
 
 /* A counter that says whether somebody looks: the program does the work of making arguments only then. */
-static struct err *move_semaphore(struct load_member *member, uint64_t va, int by)
+static struct err *move_semaphore(struct load_member *member, const struct load_semaphore *semaphore, int by)
 {
     uint16_t value;
+    struct target_maps maps;
     struct target *target = load_process_target(member->process);
-    ERR_TRY(target_read(target, va, &value, sizeof value));
+    ERR_TRY(target_maps_read(target, &maps));
+    /* Something else may have been mapped there. */
+    struct load_module module = {.start_va = semaphore->start_va, .inode = semaphore->inode, .device = semaphore->device};
+    bool is_there = load_module_is_mapped(&module, &maps);
+    target_maps_deinit(&maps);
+    if (!is_there)
+        return NULL;
+    ERR_TRY(target_read(target, semaphore->va, &value, sizeof value));
+    if (by < 0 && !value)
+        return NULL;
     value = (uint16_t)(value + by);
-    return target_write(target, va, &value, sizeof value);
+    return target_write(target, semaphore->va, &value, sizeof value);
 }
 
 void load_member_lower(struct load_member *member)
 {
     const struct target *target = load_process_target(member->process);
     for (size_t i = 0; i < member->semaphore.n && !target_ended(target) && !target_executed(target); i++)
-        err_free(move_semaphore(member, member->semaphore.at[i], -1)); /* of a process that has just ended there is none left */
+        err_free(move_semaphore(member, &member->semaphore.at[i], -1)); /* of a process that has just ended there is none left */
     VEC_FREE(&member->semaphore);
 }
 
@@ -69,10 +80,10 @@ static struct err *raise_semaphore(struct load_member *member, const struct load
 {
     if (!spec->semaphore_va)
         return NULL;
-    uint64_t va = spec->semaphore_va + module->bias;
-    struct err *error = move_semaphore(member, va, 1);
+    struct load_semaphore semaphore = {spec->semaphore_va + module->bias, module->start_va, module->inode, module->device};
+    struct err *error = move_semaphore(member, &semaphore, 1);
     if (!error) {
-        VEC_PUSH(&member->semaphore, va);
+        VEC_PUSH(&member->semaphore, semaphore);
         return NULL;
     }
     struct err *named =
@@ -182,6 +193,17 @@ static void note_excluded(struct load_session *session, struct load_member *memb
     }
 }
 
+static bool is_unmapped(struct load_process *process, const struct load_module *module)
+{
+    struct target_maps maps;
+    struct err *error = target_maps_read(load_process_target(process), &maps);
+    bool mapped = error || load_module_is_mapped(module, &maps);
+    if (!error)
+        target_maps_deinit(&maps);
+    err_free(error);
+    return !mapped;
+}
+
 static struct err *resolve_module(struct load_session *session, struct load_member *member, struct load_module *module, load_requests *out)
 {
     module->resolved = true;
@@ -193,6 +215,11 @@ static struct err *resolve_module(struct load_session *session, struct load_memb
         if (spec->excludes || !is_meant(spec, member->process, module))
             continue;
         struct err *error = load_module_open(member->process, module);
+        if (error && is_unmapped(member->process, module)) {
+            err_free(error);
+            module->is_gone = true;
+            return NULL;
+        }
         if (error && error->code == ERR_FILE && (strchr(spec->module, '*') || !spec->module[0])) {
             err_free(error); /* a pattern need not fit everything */
             return NULL;
@@ -235,6 +262,8 @@ static void note_results(struct load_session *session, const struct load_member 
         if (!found)
             continue;
         struct load_row *row = &session->row.at[found->row];
+        if (done->at[i].module->is_gone)
+            continue; /* what is there instead is looked at next */
         if (done->at[i].kind == LOAD_REFUSED)
             row->reason = done->at[i].reason;
         else
@@ -257,19 +286,25 @@ static struct err *change(struct load_session *session, struct load_member *memb
     return NULL;
 }
 
-/* Handlers come before what they could interrupt. With `first`, those that the process has are looked for twice: before and after the
- * probes that tell of new ones. */
+/* Handlers come before what they could interrupt, and with them the loader's hook: from then on what is mapped changes only where the
+ * program maps it itself. With `first`, those that the process has are looked for twice: before and after the probes that tell of new ones.
+ */
 static struct err *sync_handlers(struct load_session *session, struct load_member *member, bool first)
 {
     struct err *error = NULL;
     for (int rounds = first ? 2 : 1; rounds-- > 0 && !error;) {
         load_requests list = {0};
+        struct load_request loader;
         if (first)
             error = load_process_find_handlers(member->process);
         if (!error)
             error = load_process_signal_requests(member->process, &list);
+        if (!error && !member->is_told && load_process_loader_request(member->process, &loader))
+            VEC_PUSH(&list, loader);
         if (!error)
             error = change(session, member, &list);
+        for (size_t i = 0; i < list.n; i++)
+            member->is_told |= list.at[i].probe.action == LOAD_CALL_LOAD_EVENT && !list.at[i].module->is_gone;
         VEC_FREE(&list);
     }
     return error;
@@ -295,16 +330,14 @@ static struct err *sync_stacks(struct load_session *session, struct load_member 
     return NULL;
 }
 
-struct err *load_member_sync(struct load_session *session, struct load_member *member, bool first)
+static struct err *sync_once(struct load_session *session, struct load_member *member, bool first)
 {
     struct load_process *process = member->process;
     ERR_TRY(load_process_refresh(process));
     ERR_TRY(sync_stacks(session, member));
     ERR_TRY(sync_handlers(session, member, first));
+    ERR_TRY(load_process_refresh(process)); /* what a stop has found gone, and what came before the loader was told to wait */
     load_requests list = {0};
-    struct load_request loader;
-    if (first && load_process_loader_request(process, &loader))
-        VEC_PUSH(&list, loader);
     struct err *error = NULL;
     for (size_t i = 0; i < load_process_module_count(process) && !error; i++) {
         struct load_module *module = load_process_module(process, i);
@@ -322,4 +355,15 @@ struct err *load_member_sync(struct load_session *session, struct load_member *m
         error = load_process_find_tid(process);
     VEC_FREE(&list);
     return error;
+}
+
+struct err *load_member_sync(struct load_session *session, struct load_member *member, bool first)
+{
+    enum { ROUNDS = 50 }; /* a program that maps and unmaps without end gets its probes where it stands still */
+    for (int round = 0; round < ROUNDS; round++) {
+        ERR_TRY(sync_once(session, member, first && round == 0));
+        if (!load_process_is_stale(member->process))
+            break;
+    }
+    return NULL;
 }

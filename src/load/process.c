@@ -7,13 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- files ---- */
 
+/* A file by what tells it from every other, also from one that took its place or was written over it. */
 struct cached_file {
-    char *path;
-    uint64_t inode;
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed, modified;
     struct load_code *code;
 };
 
@@ -30,10 +34,8 @@ void load_cache_destroy(struct load_cache *cache)
 {
     if (!cache)
         return;
-    for (size_t i = 0; i < cache->file.n; i++) {
-        free(cache->file.at[i].path);
+    for (size_t i = 0; i < cache->file.n; i++)
         load_code_destroy(cache->file.at[i].code);
-    }
     VEC_FREE(&cache->file);
     free(cache);
 }
@@ -54,33 +56,58 @@ static struct err *copy_image(struct load_process *process, const struct load_mo
     return error;
 }
 
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static struct load_code *find_code(const struct load_cache *cache, const struct stat *status)
+{
+    for (size_t i = 0; i < cache->file.n; i++) {
+        const struct cached_file *file = &cache->file.at[i];
+        if (file->inode == status->st_ino && file->device == status->st_dev && file->size == status->st_size &&
+            is_same_time(&file->changed, &status->st_ctim) && is_same_time(&file->modified, &status->st_mtim))
+            return file->code;
+    }
+    return NULL;
+}
+
+static struct err *read_code(struct load_process *process, struct load_module *module, int fd)
+{
+    struct symbol_file *file;
+    struct stat status = {0};
+    if (fstat(fd, &status))
+        return err_errno(ERR_FILE, errno, "%s", module->path);
+    if (module->is_vdso) /* made just now; the kernel has one for each width */
+        status = (struct stat){.st_size = status.st_size, .st_dev = (dev_t)target_width(process->target)};
+    module->code = find_code(process->cache, &status);
+    if (module->code)
+        return NULL;
+    ERR_TRY(symbol_file_open_fd(fd, module->path, &file));
+    if (symbol_file_width(file) != target_width(process->target)) {
+        symbol_file_close(file);
+        return err_new(ERR_FILE, "%s: is for another architecture than the process", module->path);
+    }
+    module->code = load_code_create(file);
+    VEC_PUSH(&process->cache->file,
+             (struct cached_file){status.st_dev, status.st_ino, status.st_size, status.st_ctim, status.st_mtim, module->code});
+    return NULL;
+}
+
 struct err *load_module_open(struct load_process *process, struct load_module *module)
 {
     if (module->code)
         return NULL;
-    struct load_cache *cache = process->cache;
-    for (size_t i = 0; i < cache->file.n && !module->code; i++)
-        if (cache->file.at[i].inode == module->inode && !strcmp(cache->file.at[i].path, module->path))
-            module->code = cache->file.at[i].code;
-    if (!module->code) {
-        int fd;
-        struct target_map map = {.path = module->path, .inode = module->inode};
-        if (module->is_vdso)
-            ERR_TRY(copy_image(process, module, &fd));
-        else
-            ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
-        struct symbol_file *file;
-        struct err *error = symbol_file_open_fd(fd, module->path, &file);
-        close(fd);
-        if (error)
-            return error;
-        if (symbol_file_width(file) != target_width(process->target)) {
-            symbol_file_close(file);
-            return err_new(ERR_FILE, "%s: is for another architecture than the process", module->path);
-        }
-        module->code = load_code_create(file);
-        VEC_PUSH(&cache->file, (struct cached_file){memory_text(module->path), module->inode, module->code});
-    }
+    int fd;
+    struct target_map map = {.path = module->path, .start_va = module->start_va, .end_va = module->first_end_va, .inode = module->inode};
+    if (module->is_vdso)
+        ERR_TRY(copy_image(process, module, &fd));
+    else
+        ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
+    struct err *error = read_code(process, module, fd);
+    close(fd);
+    if (error)
+        return error;
     load_claims_init(&module->claims, module->code);
     size_t count;
     const struct symbol_segment *segment = symbol_file_segments(module->code->file, &count);
@@ -130,34 +157,69 @@ struct load_module *load_vdso(struct load_process *process)
     return module;
 }
 
-/* The code of the module is no longer mapped: nothing is to be restored there, and no thread can be in its trampolines. */
-static void drop_module(struct load_process *process, struct load_module *module)
+/* The module is not mapped as it was. What is left of its patched code, because the program has copied or moved it, stays known until we
+ * detach; trampolines of the rest go once a stop has found nobody in them. */
+static void drop_module(struct load_process *process, struct load_module *module, const struct target_maps *maps)
 {
+    bool is_left = false;
     load_signals_forget(process, module->start_va, module->end_va);
-    for (size_t f = 0; f < module->function.n; f++)
-        for (size_t s = 0; s < module->function.at[f]->site.n; s++)
-            load_site_release(process, module->function.at[f]->site.at[s]);
-    destroy_module(module);
+    for (size_t f = 0; f < module->function.n; f++) {
+        struct load_function *function = module->function.at[f];
+        size_t kept = 0;
+        for (size_t s = 0; s < function->site.n; s++) {
+            if (load_site_is_there(process, function->site.at[s], maps))
+                function->site.at[kept++] = function->site.at[s];
+            else
+                load_limbo_enter(process, function->site.at[s]);
+        }
+        function->site.n = kept;
+        is_left |= kept;
+    }
+    module->is_gone = false;
+    if (is_left)
+        VEC_PUSH(&process->ghost, module);
+    else
+        destroy_module(module);
 }
 
-/* A module is a run of mappings of one file, from the one that maps its first page. */
+/* A module is a run of mappings of one file, from the one that maps its first page. What was unmapped and mapped again at the same place
+ * has lost its patches and is another one. */
 static void note_module(struct load_process *process, const struct target_maps *maps, size_t first, size_t last)
 {
+    enum { PATIENCE = 5 }; /* what is never as its file says, though it is mapped, is left alone */
     const struct target_map *start = &maps->map.at[first];
+    uint8_t times_gone = 0;
     for (size_t i = 0; i < process->module.n; i++) {
         struct load_module *known = process->module.at[i];
-        if (known->start_va == start->start_va && known->inode == start->inode && !strcmp(known->path, start->path)) {
+        if (known->is_vdso || !load_module_is_mapped(known, maps) || known->start_va != start->start_va)
+            continue;
+        if (!known->is_gone && load_module_is_patched(process, known, maps)) {
+            known->end_va = maps->map.at[last].end_va;
+            known->first_end_va = start->end_va;
             known->seen = true;
             return;
         }
+        times_gone = known->times_gone + known->is_gone;
     }
     struct load_module *module = memory_zero(1, sizeof *module);
     module->path = memory_text(start->path);
     module->inode = start->inode;
+    module->device = start->device;
     module->start_va = start->start_va;
+    module->first_end_va = start->end_va;
     module->end_va = maps->map.at[last].end_va;
     module->seen = true;
+    module->times_gone = times_gone;
+    module->resolved = module->scanned = times_gone >= PATIENCE;
     VEC_PUSH(&process->module, module);
+}
+
+bool load_process_is_stale(const struct load_process *process)
+{
+    for (size_t i = 0; i < process->module.n; i++)
+        if (process->module.at[i]->is_gone)
+            return true;
+    return false;
 }
 
 static bool is_file_map(const struct target_map *map)
@@ -180,7 +242,7 @@ struct err *load_process_refresh(struct load_process *process)
         bool executable = map->executable;
         for (size_t k = i + 1; k < maps.map.n; k++) {
             const struct target_map *next = &maps.map.at[k];
-            if (next->inode != map->inode || strcmp(next->path, map->path) || !next->file_offset)
+            if (next->inode != map->inode || next->device != map->device || !next->file_offset)
                 break;
             last = k;
             executable |= next->executable;
@@ -188,14 +250,14 @@ struct err *load_process_refresh(struct load_process *process)
         if (executable)
             note_module(process, &maps, i, last);
     }
-    target_maps_deinit(&maps);
     size_t kept = 0;
     for (size_t i = 0; i < process->module.n; i++) {
         if (process->module.at[i]->seen)
             process->module.at[kept++] = process->module.at[i];
         else
-            drop_module(process, process->module.at[i]);
+            drop_module(process, process->module.at[i], &maps);
     }
+    target_maps_deinit(&maps);
     if (kept != process->module.n) {
         process->module.n = kept;
         if (process->trap.n)
@@ -271,6 +333,9 @@ static void free_process(struct load_process *process)
     for (size_t i = 0; i < process->module.n; i++)
         destroy_module(process->module.at[i]);
     VEC_FREE(&process->module);
+    for (size_t i = 0; i < process->ghost.n; i++)
+        destroy_module(process->ghost.at[i]);
+    VEC_FREE(&process->ghost);
     for (size_t i = 0; i < process->child.n; i++)
         target_close(process->child.at[i]);
     VEC_FREE(&process->child);

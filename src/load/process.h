@@ -29,9 +29,12 @@ struct load_module {
     char *path;
     uint64_t bias;             /* runtime address - file address */
     uint64_t start_va, end_va; /* runtime range of all its mappings */
-    uint64_t inode;
+    uint64_t first_end_va;     /* ... of the first of them */
+    uint64_t inode, device;
     struct load_code *code; /* the cache's; NULL until load_module_open() */
     bool seen;              /* by the refresh under way */
+    bool is_gone;           /* a stop has shown that what was known of it does not hold any more; the next refresh drops it */
+    uint8_t times_gone;     /* ... and how often that was so in a row of what was mapped there */
     bool resolved;          /* for the session: its trace points were looked for */
     bool scanned;           /* ... and its calls of rt_sigaction */
     bool is_vdso;           /* no file: the kernel's own code in every process */
@@ -57,6 +60,8 @@ struct err *load_process_new_counter(struct load_process *process, uint32_t *cou
 
 /* Compares the process's mappings with what is known: new files are added, those that are gone are dropped with their probes. */
 struct err *load_process_refresh(struct load_process *process);
+/* Whether a module was found gone since the last refresh: then what was to be placed in it was not. */
+bool load_process_is_stale(const struct load_process *process);
 size_t load_process_module_count(const struct load_process *process);
 struct load_module *load_process_module(struct load_process *process, size_t index);
 /* Reads the module's file, through the cache. */

@@ -64,19 +64,32 @@ struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64
     return error ? error : resume;
 }
 
-static struct err *map_region(struct load_process *process, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+static struct err *try_map_region(struct load_process *process, uint64_t bytes, uint64_t start_va, uint64_t end_va, bool *is_full)
 {
     struct target *target = process->target;
     struct target_maps maps;
     ERR_TRY(target_maps_read(target, &maps));
     uint64_t hint = find_gap(process, &maps, bytes, start_va, end_va);
     target_maps_deinit(&maps);
+    *is_full = !hint;
     if (!hint)
         return err_new(ERR_PLACE, "process %d: no free address range within reach of the code at 0x%llx", target_pid(target),
                        (unsigned long long)start_va);
     ERR_TRY(load_region_map_at(process, hint, bytes));
     VEC_PUSH(&process->region, (struct load_region){hint, bytes, 0});
     return NULL;
+}
+
+/* The process runs and maps things, too: what was free may be taken when its turn comes. */
+static struct err *map_region(struct load_process *process, uint64_t bytes, uint64_t start_va, uint64_t end_va)
+{
+    bool is_full = false;
+    for (int attempt = 0;; attempt++) {
+        struct err *error = try_map_region(process, bytes, start_va, end_va, &is_full);
+        if (!error || error->code != ERR_PLACE || is_full || attempt == LOAD_MAP_ATTEMPTS)
+            return error;
+        err_free(error);
+    }
 }
 
 /* A freed piece of the right size among those freed last; with `any`, any that is large enough, the rest of which stays free. */

@@ -210,8 +210,8 @@ static void end_walks(struct revert *revert)
     VEC_FREE(&revert->frame);
 }
 
-/* A thread that has just met a trap of a controller that died goes on in the trampoline: while others have to leave our code first, the trap
- * stays, and this thread may be the one that they, or frames on its own stack, wait for. */
+/* A thread that has just met a trap of a controller that died goes on in the trampoline: while others have to leave our code first, the
+ * trap stays, and this thread may be the one that they, or frames on its own stack, wait for. */
 static uint64_t at_trap(void *context, uint64_t va)
 {
     struct revert *revert = context;
@@ -289,13 +289,13 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done)
     revert->still_inside = 0;
     revert->round++;
     if (revert->looking)
-        ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
+        ERR_TRY(load_visit_threads(revert->target, NULL, is_ours, visit, revert));
     if (revert->still_inside)
         return NULL;
     revert->looking = false;
     ERR_TRY(restore_bytes(revert));
     revert->restored = true;
-    ERR_TRY(load_visit_threads(revert->target, is_ours, visit, revert));
+    ERR_TRY(load_visit_threads(revert->target, NULL, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
     *done = !revert->still_inside && target_can_call(revert->target);
     if (*done && revert->shared.magic && revert->shared.trap_handler_va)

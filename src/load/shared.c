@@ -29,6 +29,8 @@ struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes,
 {
     int64_t result;
     ERR_TRY(call(target, CALL_MMAP, (uint64_t[6]){va, bytes, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)fd, 0}, &result));
+    if (result == -EEXIST)
+        return err_new(ERR_PLACE, "process %d: something else was mapped meanwhile where memory for code was to be", target_pid(target));
     if (result < 0 && result > -4096)
         return failed(target, "mmap", result);
     *out = target_width(target) == 64 ? (uint64_t)result : (uint32_t)result;

@@ -11,19 +11,24 @@ static int by_va(const void *a, const void *b)
 
 static void add(struct load_process *process, const struct load_site *site)
 {
-    if (site->window.kind == LOAD_TRAP)
-        VEC_PUSH(&process->trap, (struct load_trap){load_shared_sites(process->shared)[site->journal].va, site->trampoline_va});
+    if (site->window.kind == LOAD_TRAP && !site->module->is_gone)
+        VEC_PUSH(&process->trap, (struct load_trap){site->window.va + site->module->bias, site->trampoline_va});
+}
+
+static void add_all(struct load_process *process, const struct load_module *module)
+{
+    for (size_t f = 0; f < module->function.n; f++)
+        for (size_t s = 0; s < module->function.at[f]->site.n; s++)
+            add(process, module->function.at[f]->site.at[s]);
 }
 
 void load_traps_collect(struct load_process *process, struct load_site *const *also, size_t also_count)
 {
     process->trap.n = 0;
-    for (size_t m = 0; m < process->module.n; m++)
-        for (size_t f = 0; f < process->module.at[m]->function.n; f++) {
-            const struct load_function *function = process->module.at[m]->function.at[f];
-            for (size_t s = 0; s < function->site.n; s++)
-                add(process, function->site.at[s]);
-        }
+    for (size_t i = 0; i < process->module.n; i++)
+        add_all(process, process->module.at[i]);
+    for (size_t i = 0; i < process->ghost.n; i++)
+        add_all(process, process->ghost.at[i]);
     for (size_t i = 0; i < also_count; i++)
         add(process, also[i]);
     if (process->trap.n)

@@ -67,6 +67,7 @@ struct err *target_peek_maps(pid_t pid, struct target_maps *out)
                                                 .end_va = stop,
                                                 .file_offset = offset,
                                                 .inode = inode,
+                                                .device = (uint64_t)major << 32 | minor,
                                                 .readable = prot[0] == 'r',
                                                 .writable = prot[1] == 'w',
                                                 .executable = prot[2] == 'x',

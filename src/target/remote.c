@@ -73,24 +73,57 @@ static bool is_unused(const uint8_t *bytes, size_t size, const uint8_t *stub, si
     return is_zero(bytes, size) || !memcmp(bytes, stub, stub_size);
 }
 
+/* How little can happen to a mapping while other threads run: the program and its loader stay where they are, a library may go. */
+enum { STUB_IN_PROGRAM, STUB_IN_LOADER, STUB_ELSEWHERE, STUB_KINDS };
+static int kind_of(const struct target_map *map, const struct target_map *entry, const struct target_map *loader)
+{
+    return entry && map->inode == entry->inode && map->device == entry->device      ? STUB_IN_PROGRAM
+           : loader && map->inode == loader->inode && map->device == loader->device ? STUB_IN_LOADER
+                                                                                    : STUB_ELSEWHERE;
+}
+
+static const struct target_map *map_at(const struct target_maps *maps, uint64_t va)
+{
+    for (size_t i = 0; i < maps->map.n; i++)
+        if (va >= maps->map.at[i].start_va && va < maps->map.at[i].end_va)
+            return &maps->map.at[i];
+    return NULL;
+}
+
+static uint64_t find_tail(struct target *target, const struct target_maps *maps, bool *has_memory)
+{
+    const uint8_t *code = target->width == 64 ? stub64 : stub32;
+    size_t size = target->width == 64 ? sizeof stub64 : sizeof stub32;
+    const struct target_map *entry = map_at(maps, target_auxv(target, AT_ENTRY)), *loader = map_at(maps, target_auxv(target, AT_BASE));
+    uint64_t found[STUB_KINDS] = {0};
+    *has_memory = false;
+    for (size_t i = 0; i < maps->map.n && !found[STUB_IN_PROGRAM]; i++) {
+        const struct target_map *map = &maps->map.at[i];
+        int kind = kind_of(map, entry, loader);
+        uint8_t tail[sizeof target->stub.original];
+        uint64_t tail_va = map->end_va - sizeof tail;
+        if (!map->readable || (*has_memory && (!map->executable || !map->inode || map->shared || found[kind])))
+            continue;
+        bool was_read = target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail;
+        *has_memory |= was_read;
+        if (was_read && map->executable && map->inode && !map->shared && is_unused(tail, sizeof tail, code, size))
+            found[kind] = tail_va;
+    }
+    for (int kind = 0; kind < STUB_KINDS; kind++)
+        if (found[kind])
+            return found[kind];
+    return 0;
+}
+
 static struct err *place_stub(struct target *target)
 {
     struct remote_stub *stub = &target->stub;
     const uint8_t *code = target->width == 64 ? stub64 : stub32;
     size_t size = target->width == 64 ? sizeof stub64 : sizeof stub32;
     struct target_maps maps;
+    bool has_memory;
     ERR_TRY(target_maps_read(target, &maps));
-    uint64_t va = 0;
-    bool has_memory = false;
-    for (size_t i = 0; i < maps.map.n && !va; i++) {
-        const struct target_map *map = &maps.map.at[i];
-        uint8_t tail[sizeof stub->original];
-        uint64_t tail_va = map->end_va - sizeof tail;
-        bool was_read = map->readable && target_read_some(target, tail_va, tail, sizeof tail) == sizeof tail;
-        has_memory |= was_read;
-        if (was_read && map->executable && map->inode && !map->shared && is_unused(tail, sizeof tail, code, size))
-            va = tail_va;
-    }
+    uint64_t va = find_tail(target, &maps, &has_memory);
     target_maps_deinit(&maps);
     if (!has_memory)
         return target_gone(target); /* or it has executed another program: what it maps is not the memory that was opened */

@@ -41,7 +41,7 @@ struct target_thread {
 /* A mapping of the target. */
 struct target_map {
     uint64_t start_va, end_va, file_offset;
-    uint64_t inode;
+    uint64_t inode, device; /* as the kernel shows it here, which for some file systems is not what stat(2) says */
     bool readable, writable, executable, shared;
     const char *path; /* "" when anonymous; points into the list's text */
 };

@@ -1,0 +1,2 @@
+#define TURN 1
+#include "libv_turn_a.c"
