@@ -41,28 +41,33 @@ static inline __attribute__((always_inline)) long call(long number, const void *
 enum { OP_WAIT = 0, OP_WAKE = 1 };
 enum { WAIT_NS = 50000000, PATIENCE = 40 /* waits without a heartbeat until the controller is given up */ };
 
+static inline __attribute__((always_inline)) struct wire_live *live_of(const struct wire_shared *shared)
+{
+    return (void *)(uintptr_t)shared->live_va;
+}
+
 /* Tells the controller that there is something to do and waits until it has answered. A controller that has died is noticed by its
  * heartbeat, and then nobody waits again. */
-WAITS static void wait_for_controller(struct wire_shared *shared)
+WAITS static void wait_for_controller(struct wire_live *live)
 {
     struct {
         long seconds, nanoseconds;
     } timeout = {0, WAIT_NS};
-    if (!__atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST)) {
-        uint32_t event = __atomic_add_fetch(&shared->load_events, 1, __ATOMIC_SEQ_CST);
-        call(NR_FUTEX, &shared->load_events, OP_WAKE, (const void *)0x7fffffff, 0);
-        uint32_t beat = __atomic_load_n(&shared->heartbeat, __ATOMIC_RELAXED);
+    if (!__atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST)) {
+        uint32_t event = __atomic_add_fetch(&live->load_events, 1, __ATOMIC_SEQ_CST);
+        call(NR_FUTEX, &live->load_events, OP_WAKE, (const void *)0x7fffffff, 0);
+        uint32_t beat = __atomic_load_n(&live->heartbeat, __ATOMIC_RELAXED);
         for (int silent = 0; silent < PATIENCE; silent++) {
-            uint32_t answers = __atomic_load_n(&shared->load_answers, __ATOMIC_ACQUIRE);
-            if ((int32_t)(answers - event) >= 0 || __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
+            uint32_t answers = __atomic_load_n(&live->load_answers, __ATOMIC_ACQUIRE);
+            if ((int32_t)(answers - event) >= 0 || __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST))
                 break;
-            call(NR_FUTEX, &shared->load_answers, OP_WAIT, (const void *)(uintptr_t)answers, &timeout);
-            uint32_t now = __atomic_load_n(&shared->heartbeat, __ATOMIC_RELAXED);
+            call(NR_FUTEX, &live->load_answers, OP_WAIT, (const void *)(uintptr_t)answers, &timeout);
+            uint32_t now = __atomic_load_n(&live->heartbeat, __ATOMIC_RELAXED);
             if (now != beat)
                 silent = 0;
             beat = now;
             if (silent == PATIENCE - 1)
-                __atomic_store_n(&shared->agent_off, 1, __ATOMIC_SEQ_CST);
+                __atomic_store_n(&live->agent_off, 1, __ATOMIC_SEQ_CST);
         }
     }
 }
@@ -82,7 +87,7 @@ WAITS void agent_load_event(struct wire_shared *shared, struct agent_block *bloc
 {
     (void)block;
     if (!is_quiet(shared))
-        wait_for_controller(shared);
+        wait_for_controller(live_of(shared));
 }
 
 /* As the kernel wants it. */
@@ -99,19 +104,19 @@ WAITS static bool is_readable(const void *va)
 }
 
 /* Notes the handler for the controller. False when it is known already, or can not be followed. */
-WAITS static bool note_handler(struct wire_shared *shared, const struct action *action)
+WAITS static bool note_handler(struct wire_live *live, const struct action *action)
 {
     enum { WITH_INFO = 4, WITH_RESTORER = 0x04000000 };
     uint64_t restorer = action->flags & WITH_RESTORER ? action->restorer : 0;
     uint32_t is_info = (action->flags & WITH_INFO) != 0;
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
-        struct wire_handler *entry = &shared->handler[i];
+        struct wire_handler *entry = &live->handler[i];
         uint32_t state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
         if (state >= WIRE_HANDLER_WANTED && entry->va == action->handler && entry->restorer_va == restorer && entry->is_info == is_info)
             return state != WIRE_HANDLER_KNOWN;
     }
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
-        struct wire_handler *entry = &shared->handler[i];
+        struct wire_handler *entry = &live->handler[i];
         uint32_t expected = WIRE_HANDLER_FREE;
         if (!__atomic_compare_exchange_n(&entry->state, &expected, WIRE_HANDLER_BUSY, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
             continue;
@@ -158,11 +163,12 @@ WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
     const struct action *action = (const void *)agent_saved(block, SAVED_ACTION);
     if (agent_saved(block, SAVED_AX) != NR_SIGACTION || !action)
         return;
-    bool is_off = __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST);
-    if (!is_off && is_readable(action) && is_readable(&action->mask) && action->handler > 1 && note_handler(shared, action))
-        wait_for_controller(shared);
+    struct wire_live *live = live_of(shared);
+    bool is_off = __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST);
+    if (!is_off && is_readable(action) && is_readable(&action->mask) && action->handler > 1 && note_handler(live, action))
+        wait_for_controller(live);
     /* A controller that detaches removes them itself. */
-    if (agent_saved(block, SAVED_FIRST) == TRAP && __atomic_load_n(&shared->agent_off, __ATOMIC_SEQ_CST))
+    if (agent_saved(block, SAVED_FIRST) == TRAP && __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST))
         remove_traps(shared);
 }
 

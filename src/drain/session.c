@@ -1,6 +1,7 @@
 #include "drain/session.h"
 
 #include "base/clock.h"
+#include "base/sealed.h"
 #include "stream/stream.h"
 
 #include <cpuid.h>
@@ -210,12 +211,8 @@ struct err *drain_session_create(const struct wire_stream *stream, const struct 
     out->bytes = out->layout.bytes;
     char name[64];
     snprintf(name, sizeof name, WIRE_SESSION_NAME "-%d", getpid());
-    out->fd = memfd_create(name, MFD_CLOEXEC);
-    if (out->fd < 0 || ftruncate(out->fd, (off_t)out->bytes))
-        return err_errno(ERR_SYSTEM, errno, "session memory: %zu bytes", out->bytes);
-    void *memory = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, out->fd, 0);
-    if (memory == MAP_FAILED)
-        return err_errno(ERR_SYSTEM, errno, "session memory: map %zu bytes", out->bytes);
+    void *memory;
+    ERR_TRY(sealed_create(name, out->bytes, SEALED_WRITERS, &out->fd, &memory));
     out->memory = memory;
     fill_constants(out, stream);
     /* The same again in memory of our own, in the place of what the processes see. */

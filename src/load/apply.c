@@ -197,13 +197,11 @@ static bool fires(const struct lookup *lookup, const struct load_site *site, con
  * trampoline, so it is taken back first. */
 static void take_hits_back(const struct lookup *lookup, const struct load_site *site, const struct load_move_regs *moved)
 {
-    struct wire_shared *shared = lookup->change->process->shared;
-    uint64_t *counter = (uint64_t *)((char *)shared + shared->counters_offset);
     for (const struct wire_pc *entry = moved->from;; entry--) {
         if (entry->kind != WIRE_PC_FIRE || entry->origin_va != moved->from->origin_va)
             break;
         if ((entry != moved->from || moved->counted) && fires(lookup, site, entry))
-            __atomic_sub_fetch(&counter[entry->value], 1, __ATOMIC_RELAXED);
+            load_live_take_back(lookup->change->process->live, entry->value);
         if (entry == lookup->removed.pc)
             break;
     }

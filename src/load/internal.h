@@ -3,6 +3,8 @@
 #define LOAD_INTERNAL_H
 
 #include "jit/jit.h"
+#include "load/left.h"
+#include "load/live.h"
 #include "load/process.h"
 
 /* A window that is in place. */
@@ -79,8 +81,13 @@ struct load_process {
     VEC(struct target *) child; /* forked while traps are in place: they have the traps too */
     VEC(struct load_trap) trap; /* in order of address */
     struct load_cache *cache;
-    struct wire_shared *shared;
-    char memfd_name[32];
+    struct wire_shared *shared; /* the journal's memory: the process can not write it */
+    char memfd_name[32];        /* of that */
+    uint64_t memfd_inode;
+    uint64_t program_mark; /* target_program_mark() */
+    struct load_live *live;
+    struct load_live_places places; /* of the live memory in the process */
+    uint32_t counter_room;
     struct load_fire_context fire;
     VEC(struct load_module *) module;
     VEC(struct load_module *) ghost; /* that are not mapped as they were, but parts of whose patched code are still there */
@@ -100,12 +107,12 @@ struct load_process {
     uint32_t next_counter;
     uint64_t pause_ns;
     uint64_t session_va, process_va; /* of a program: struct wire_session and struct wire_process in the process; else 0 */
-    uint64_t place_pcs_offset, place_biases_offset, places_offset; /* in shared memory, by place */
-    VEC(struct load_body) body;                                    /* by clause; va 0: none */
-    struct load_pc_map stand;                                      /* of stand.c */
-    bool stand_is_old;                                             /* the journal has changed since */
-    uint32_t spaces_used;                                          /* of WIRE_SPACES_BYTES */
-    uint64_t spaces_offset;                                        /* in shared memory: struct wire_spaces */
+    uint64_t place_pcs_offset, place_biases_offset; /* in the journal's memory: uint64_t by place */
+    VEC(struct load_body) body;                     /* by clause; va 0: none */
+    struct load_pc_map stand;                       /* of stand.c */
+    bool stand_is_old;                              /* the journal has changed since */
+    uint32_t spaces_used;                           /* of WIRE_SPACES_BYTES */
+    uint64_t spaces_offset;                         /* in the journal's memory: struct wire_spaces */
     VEC(struct load_table) table;                                  /* of stacks.c, as the next */
     VEC(struct load_table_place) table_place;
     bool tid_known;
@@ -234,8 +241,11 @@ bool load_in_clause(const struct load_process *process, uint64_t pc);
 /* stand.c: where in a trampoline the body that a thread is in returns to; 0: not known. */
 uint64_t load_body_caller(struct load_process *process, uint64_t pc, uint64_t sp);
 
-/* revert.c: gives a process back what the journal at `shared_va` says was taken. */
-struct err *load_revert(struct target *target, uint64_t shared_va);
+/* signals.c: where in the process that is, and in which file it maps. NULL: in none. */
+struct load_module *load_module_said(struct load_process *process, struct load_said said, uint64_t *va);
+
+/* revert.c: gives a process (of which it may be a child) back what our journal says was taken. */
+struct err *load_revert(struct load_process *process, struct target *target);
 /* Removes what controllers that are dead left in the process. ERR_REFUSED when one is alive. */
 struct err *load_recover(struct target *target);
 

@@ -5,7 +5,7 @@
 static struct err *full(const struct load_process *process)
 {
     return err_new(ERR_PLACE, "process %d: too many probes for the shared memory that was set up (%u counters)",
-                   target_pid(process->target), process->shared->counter_room);
+                   target_pid(process->target), process->counter_room);
 }
 
 static struct err *take_site(struct load_process *process, uint64_t va, uint64_t trampoline_va, const uint8_t *original,

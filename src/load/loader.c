@@ -4,11 +4,7 @@
 #include "load/internal.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static struct load_module *find_loader(struct load_process *process)
 {
@@ -47,22 +43,25 @@ bool load_process_loader_request(struct load_process *process, struct load_reque
 
 bool load_process_load_event(const struct load_process *process, uint32_t *event)
 {
-    *event = __atomic_load_n(&process->shared->load_events, __ATOMIC_ACQUIRE);
-    return *event != __atomic_load_n(&process->shared->load_answers, __ATOMIC_ACQUIRE);
+    return load_live_event(process->live, event);
 }
 
 void load_process_answer(struct load_process *process, uint32_t event)
 {
-    __atomic_store_n(&process->shared->load_answers, event, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &process->shared->load_answers, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+    load_live_answer(process->live, event);
 }
 
-uint32_t *load_process_event_word(struct load_process *process)
+void load_process_watch(struct load_process *process, uint32_t event, uint64_t ns)
 {
-    return &process->shared->load_events;
+    load_live_wait(process->live, event, ns);
+}
+
+void load_process_end_watch(struct load_process *process)
+{
+    load_live_wake(process->live);
 }
 
 void load_process_beat(struct load_process *process)
 {
-    __atomic_add_fetch(&process->shared->heartbeat, 1, __ATOMIC_RELAXED);
+    load_live_beat(process->live);
 }

@@ -289,10 +289,15 @@ bool load_process_is_ours(const struct load_process *process, uint64_t va)
 
 struct err *load_process_new_counter(struct load_process *process, uint32_t *counter)
 {
-    if (process->next_counter == process->shared->counter_room)
-        return err_new(ERR_PLACE, "process %d: more than %u trace points", target_pid(process->target), process->shared->counter_room);
+    if (process->next_counter == process->counter_room)
+        return err_new(ERR_PLACE, "process %d: more than %u trace points", target_pid(process->target), process->counter_room);
     *counter = process->next_counter++;
     return NULL;
+}
+
+uint64_t load_process_counter(const struct load_process *process, uint32_t counter)
+{
+    return load_live_counter(process->live, counter);
 }
 
 /* ---- life ---- */
@@ -359,6 +364,7 @@ static void free_process(struct load_process *process)
     VEC_FREE(&process->followed);
     if (process->shared)
         munmap(process->shared, process->shared->shared_bytes);
+    load_live_destroy(process->live);
     target_close(process->target);
     free(process);
 }
@@ -368,6 +374,7 @@ struct err *load_process_create(struct target *target, struct load_cache *cache,
     struct load_process *process = memory_zero(1, sizeof *process);
     process->target = target;
     process->cache = cache;
+    process->program_mark = target_program_mark(target_pid(target));
     bool hold = target_thread_count(target) != 0; /* a command that was just started stays stopped */
     struct err *error = load_recover(target);
     uint64_t start_ns = clock_now_ns();
@@ -386,25 +393,34 @@ struct err *load_process_create(struct target *target, struct load_cache *cache,
 
 struct err *load_process_check(struct load_process *process)
 {
-    uint32_t word; /* of the memory that it had when it was opened, which is not that of another program */
-    return target_read(process->target, process->shared->shared_va, &word, sizeof word);
+    return target_check(process->target);
 }
 
-/* Nothing is to be done for a process that has ended, or that has executed another program since. */
+/* Whether it has our journal where the process has it, as what it forked does: others may have called something the same. */
+static bool has_journal(const struct load_process *process, pid_t pid)
+{
+    struct target_maps maps;
+    struct err *error = target_peek_maps(pid, &maps);
+    bool found = false;
+    for (size_t i = 0; !error && i < maps.map.n && !found; i++)
+        found = maps.map.at[i].start_va == process->shared->shared_va && maps.map.at[i].inode == process->memfd_inode &&
+                target_map_is_memfd(&maps.map.at[i], process->memfd_name);
+    if (!error)
+        target_maps_deinit(&maps);
+    err_free(error);
+    return found;
+}
+
+/* Nothing is to be done for a process that has ended, or that has executed another program since. One that has unmapped the journal still
+ * has its probes. */
 static struct err *revert_one(struct load_process *process, struct target *target)
 {
     if (target_ended(target))
         return NULL;
-    struct target_maps maps;
-    struct err *error = target_maps_read(target, &maps);
-    bool mapped = false;
-    if (!error) {
-        for (size_t i = 0; i < maps.map.n && !mapped; i++)
-            mapped = maps.map.at[i].start_va == process->shared->shared_va && strstr(maps.map.at[i].path, process->memfd_name);
-        target_maps_deinit(&maps);
-    }
-    if (!error && mapped)
-        error = load_revert(target, process->shared->shared_va);
+    pid_t pid = target_pid(target);
+    struct err *error = NULL;
+    if (has_journal(process, pid) || target_program_mark(pid) == process->program_mark)
+        error = load_revert(process, target);
     if (error && error->code == ERR_NO_PROCESS) {
         err_free(error);
         return NULL;
@@ -421,9 +437,11 @@ static struct err *revert_children(struct load_process *process)
     target_find_by_map(name, target_pid(process->target), &pids);
     for (size_t i = 0; i < pids.n; i++) {
         struct target *child = NULL;
+        if (!has_journal(process, pids.at[i]))
+            continue;
         struct err *error = target_open(pids.at[i], &child);
         if (!error)
-            error = load_revert(child, process->shared->shared_va);
+            error = load_revert(process, child);
         target_close(child);
         if (error && error->code != ERR_NO_PROCESS && !first)
             first = error;
@@ -467,11 +485,6 @@ void load_process_destroy(struct load_process *process)
 struct target *load_process_target(struct load_process *process)
 {
     return process->target;
-}
-
-const struct wire_shared *load_process_shared(const struct load_process *process)
-{
-    return process->shared;
 }
 
 uint64_t load_process_pause_ns(const struct load_process *process)

@@ -51,12 +51,12 @@ struct err *load_process_detach(struct load_process *process);
 void load_process_destroy(struct load_process *process);
 
 struct target *load_process_target(struct load_process *process);
-const struct wire_shared *load_process_shared(const struct load_process *process);
 /* ERR_NO_PROCESS when it has ended or has executed another program: what is known of its memory holds no more. */
 struct err *load_process_check(struct load_process *process);
 /* Whether code of ours is at an address of the process: trampolines, clauses, the agent. */
 bool load_process_is_ours(const struct load_process *process, uint64_t va);
 struct err *load_process_new_counter(struct load_process *process, uint32_t *counter);
+uint64_t load_process_counter(const struct load_process *process, uint32_t counter);
 
 /* Compares the process's mappings with what is known: new files are added, those that are gone are dropped with their probes. */
 struct err *load_process_refresh(struct load_process *process);
@@ -142,8 +142,9 @@ bool load_process_loader_request(struct load_process *process, struct load_reque
 /* *event is what to answer once it has been dealt with. */
 bool load_process_load_event(const struct load_process *process, uint32_t *event);
 void load_process_answer(struct load_process *process, uint32_t event);
-/* The futex in shared memory that changes with each event. */
-uint32_t *load_process_event_word(struct load_process *process);
+/* Waits for another event than that one, for so long (less than a second); the second ends such waits. */
+void load_process_watch(struct load_process *process, uint32_t event, uint64_t ns);
+void load_process_end_watch(struct load_process *process);
 void load_process_beat(struct load_process *process);
 
 #endif

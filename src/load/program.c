@@ -17,9 +17,7 @@ _Static_assert(sizeof(struct wire_process) <= PROCESS_BYTES, "two pages");
 static struct err *map_session(struct load_process *process, const struct load_program *program)
 {
     int remote_fd;
-    /* The counters of a process that is only being prepared are nobody's yet: room for a message. */
-    ERR_TRY(target_send_fd(process->target, program->memory_fd, process->fire.counters_va, &remote_fd));
-    memset((char *)process->shared + process->shared->counters_offset, 0, TARGET_SCRATCH);
+    ERR_TRY(target_send_fds(process->target, &program->memory_fd, 1, process->places.scratch_va, &remote_fd));
     struct err *error = load_remote_mmap(process->target, 0, program->memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                                          remote_fd, &process->session_va);
     const struct wire_session *memory = program->memory;
@@ -48,10 +46,10 @@ static struct err *map_process_pages(struct load_process *process, bool takes_st
     struct wire_process head = {
         .session_va = process->session_va,
         .place_pcs_va = shared->shared_va + process->place_pcs_offset,
-        .places_va = shared->shared_va + process->places_offset,
+        .places_va = process->places.places_va,
         .biases_va = shared->shared_va + process->place_biases_offset,
         .spaces_va = takes_stacks ? shared->shared_va + process->spaces_offset : 0,
-        .place_count = shared->counter_room,
+        .place_count = process->counter_room,
         .quiet = target_has_seccomp(process->target),
     };
     if (takes_stacks)
@@ -143,11 +141,6 @@ const struct load_body *load_process_body_at(const struct load_process *process,
 
 /* ---- places ---- */
 
-static struct wire_place *place_of(const struct load_process *process, uint32_t place)
-{
-    return (struct wire_place *)((char *)process->shared + process->places_offset) + place;
-}
-
 struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
                                    uint32_t *number)
 {
@@ -155,18 +148,18 @@ struct err *load_process_new_place(struct load_process *process, uint64_t pc_va,
     char *shared = (char *)process->shared;
     ((uint64_t *)(shared + process->place_pcs_offset))[*number] = pc_va;
     ((uint64_t *)(shared + process->place_biases_offset))[*number] = bias;
-    *place_of(process, *number) = *meaning;
+    load_live_set_place(process->live, *number, meaning);
     return NULL;
 }
 
 int32_t load_process_quota(const struct load_process *process, uint32_t place)
 {
-    return __atomic_load_n(&place_of(process, place)->quota, __ATOMIC_RELAXED);
+    return load_live_quota(process->live, place);
 }
 
 int32_t load_process_set_quota(struct load_process *process, uint32_t place, int32_t quota)
 {
-    return __atomic_exchange_n(&place_of(process, place)->quota, quota, __ATOMIC_RELAXED);
+    return load_live_set_quota(process->live, place, quota);
 }
 
 /* ---- thread ids ---- */

@@ -1,13 +1,15 @@
 /* Giving a process back what the journal says was taken from it: when we detach, for children that it forked, and after a controller died.
  *
- * The journal lies in the process's own memory, so everything in it is checked against what the process really has: bytes are put back only
- * where ours are found, mappings are removed only where they look like ours. */
+ * While we live we go by our own journal, whatever the process has made of its memory. What a dead controller left is a copy of memory that
+ * anybody may have made (left.h). Either way everything in it is checked against what the process really has: bytes are put back only where
+ * ours are found, mappings are removed only where they look like ours. */
 #include "base/clock.h"
 #include "load/internal.h"
 #include "unwind/space.h"
 #include "wire/session.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +23,9 @@ struct frame {
 
 struct revert {
     struct target *target;
-    struct wire_shared shared;
-    struct wire_region *region;
-    struct wire_site *site;
-    struct load_pc_map map;
+    struct load_live *live; /* NULL: of a dead controller */
+    struct load_left left;
+    struct load_pc_map map;             /* of `left` */
     bool looking;                       /* nothing is changed in this attempt */
     bool restored;                      /* the program's bytes are back */
     size_t still_inside;                /* threads and frames that could not leave our code yet */
@@ -35,66 +36,22 @@ struct revert {
     struct unwind_process *walked;      /* ... NULL: not, or it can not be walked */
 };
 
-/* ---- reading the journal ---- */
-
-static struct err *read_table(struct revert *revert, uint64_t shared_va, uint64_t offset, uint32_t count, uint32_t room, size_t each,
-                              void **out)
-{
-    const struct wire_shared *shared = &revert->shared;
-    if (count > room || offset > shared->shared_bytes || (uint64_t)room * each > shared->shared_bytes - offset)
-        return err_new(ERR_REFUSED, "process %d: the probes an earlier probity left behind can not be understood",
-                       target_pid(revert->target));
-    *out = memory_alloc((size_t)count * each);
-    return target_read(revert->target, shared_va + offset, *out, (size_t)count * each);
-}
-
-static struct err *read_journal(struct revert *revert, uint64_t shared_va)
-{
-    struct wire_shared *shared = &revert->shared;
-    ERR_TRY(target_read(revert->target, shared_va, shared, sizeof *shared));
-    if (shared->magic == 0) {
-        shared->region_count = shared->site_count = shared->pc_count = 0; /* died before it did anything */
-        return NULL;
-    }
-    if (shared->magic != WIRE_SHARED_MAGIC || shared->width != (uint32_t)target_width(revert->target))
-        return err_new(ERR_REFUSED, "process %d: has probes of another version of probity", target_pid(revert->target));
-    ERR_TRY(read_table(revert, shared_va, shared->regions_offset, shared->region_count, shared->region_room, sizeof *revert->region,
-                       (void **)&revert->region));
-    ERR_TRY(read_table(revert, shared_va, shared->sites_offset, shared->site_count, shared->site_room, sizeof *revert->site,
-                       (void **)&revert->site));
-    ERR_TRY(read_table(revert, shared_va, shared->pcs_offset, shared->pc_count, shared->pc_room, sizeof *revert->map.pc,
-                       (void **)&revert->map.pc));
-    for (uint32_t i = 0; i < shared->pc_count; i++)
-        if (revert->map.pc[i].kind != WIRE_PC_NONE)
-            revert->map.pc[revert->map.count++] = revert->map.pc[i];
-    load_pc_map_sort(revert->map.pc, revert->map.count);
-    return NULL;
-}
-
 /* ---- bytes ---- */
-
-static int by_site_va(const void *a, const void *b)
-{
-    const struct wire_site *x = a, *y = b;
-    return x->va < y->va ? -1 : x->va > y->va;
-}
 
 static struct err *restore_bytes(struct revert *revert)
 {
     enum { PAGE = 4096 };
-    uint32_t count = revert->shared.site_count;
-    if (count)
-        qsort(revert->site, count, sizeof *revert->site, by_site_va);
+    uint32_t count = revert->left.head.site_count;
     for (uint32_t i = 0; i < count;) {
         /* All sites that begin in one page are put back by one write; the last may reach into the next. */
-        uint64_t page = revert->site[i].va / PAGE * PAGE;
+        uint64_t page = revert->left.site[i].va / PAGE * PAGE;
         uint8_t bytes[PAGE + WIRE_SITE_MAX];
         uint64_t low = UINT64_MAX, high = 0;
         size_t got = target_read_some(revert->target, page, bytes, sizeof bytes);
-        for (; i < count && revert->site[i].va / PAGE * PAGE == page; i++) {
-            const struct wire_site *site = &revert->site[i];
+        for (; i < count && revert->left.site[i].va / PAGE * PAGE == page; i++) {
+            const struct wire_site *site = &revert->left.site[i];
             uint64_t at = site->va - page;
-            if (!site->length || site->length > WIRE_SITE_MAX || at + site->length > got || memcmp(bytes + at, site->patched, site->length))
+            if (at + site->length > got || memcmp(bytes + at, site->patched, site->length))
                 continue; /* not placed, or the code is no longer there */
             memcpy(bytes + at, site->original, site->length);
             low = at < low ? at : low;
@@ -111,16 +68,13 @@ static struct err *restore_bytes(struct revert *revert)
 static bool is_ours(void *context, uint64_t pc)
 {
     const struct revert *revert = context;
-    for (uint32_t i = 0; i < revert->shared.region_count; i++)
-        if (pc - revert->region[i].va < revert->region[i].bytes)
-            return true;
-    return load_pc_map_has(&revert->map, pc); /* an island in padding of the program */
+    return load_left_has(&revert->left, pc) || load_pc_map_has(&revert->map, pc); /* an island in padding of the program */
 }
 
 /* Whether signal handlers of the process are shown what they would see natively. */
 static bool has_handlers(const struct wire_shared *shared)
 {
-    for (int i = 0; i < WIRE_RESTORER_ROOM && shared->magic; i++)
+    for (int i = 0; i < WIRE_RESTORER_ROOM; i++)
         if (shared->restorer[i].va)
             return true;
     return false;
@@ -167,7 +121,7 @@ static enum on_stack find_on_stack(const struct revert *revert, uint64_t pc)
 static bool is_left_over(struct revert *revert, const struct load_move_regs *regs)
 {
     enum { VERY_LONG = 300 };
-    if (regs->is_hidden || revert->shared.untouched_signals || !has_handlers(&revert->shared))
+    if (regs->is_hidden || revert->left.head.untouched_signals || !has_handlers(&revert->left.head))
         return false;
     enum on_stack found = find_on_stack(revert, regs->pc);
     if (found == MAY_BE_ON_STACK)
@@ -215,8 +169,8 @@ static void end_walks(struct revert *revert)
 static uint64_t at_trap(void *context, uint64_t va)
 {
     struct revert *revert = context;
-    for (uint32_t i = 0; i < revert->shared.site_count; i++) {
-        const struct wire_site *site = &revert->site[i];
+    for (uint32_t i = 0; i < revert->left.head.site_count; i++) {
+        const struct wire_site *site = &revert->left.site[i];
         if (site->va == va && site->length == 1 && site->patched[0] == 0xcc)
             return is_ours(revert, site->trampoline_va) && load_pc_map_has(&revert->map, site->trampoline_va) ? site->trampoline_va : va;
     }
@@ -241,38 +195,56 @@ static bool is_our_map(const struct target_maps *maps, uint64_t va, uint64_t byt
     return bytes && va >= end_va;
 }
 
-/* Whether it is memory that controller `owner` made: the program may be a controller, which has such memory of its own. */
-static bool is_memory_of(const struct target_map *map, const char *name, uint32_t owner)
+/* Whether it is memory that controller `owner` made for all of a session, or says so: the program may be a controller, which has such
+ * memory of its own. */
+static bool is_session_of(const struct target_map *map, uint32_t owner)
 {
-    char text[64];
-    snprintf(text, sizeof text, "/memfd:%s-%u", name, owner);
-    const char *found = strstr(map->path, text);
-    return found && !isdigit((unsigned char)found[strlen(text)]);
+    char name[64];
+    snprintf(name, sizeof name, "/memfd:" WIRE_SESSION_NAME "-%u", owner);
+    size_t length = strlen(name);
+    return map->inode && map->shared && !strncmp(map->path, name, length) && !isdigit((unsigned char)map->path[length]);
 }
 
-static const char *path_at(const struct target_maps *maps, uint64_t va)
+/* ... for the process itself. *owner is who says so. */
+static bool is_journal(const struct target_map *map, uint32_t *owner)
+{
+    unsigned long long time;
+    int end = 0;
+    return map->inode && map->shared && !map->file_offset &&
+           sscanf(map->path, "/memfd:" WIRE_MEMFD_NAME "-%" SCNu32 "-%llx%n", owner, &time, &end) == 2 &&
+           (!map->path[end] || !strcmp(map->path + end, " (deleted)"));
+}
+
+static const struct target_map *map_at(const struct target_maps *maps, uint64_t va)
 {
     for (size_t i = 0; i < maps->map.n; i++)
         if (va >= maps->map.at[i].start_va && va < maps->map.at[i].end_va)
-            return maps->map.at[i].path;
-    return "";
+            return &maps->map.at[i];
+    return NULL;
+}
+
+static struct err *unmap_one(struct revert *revert, const struct target_map *map)
+{
+    return load_remote_munmap(revert->target, map->start_va, map->end_va - map->start_va);
 }
 
 static struct err *unmap(struct revert *revert)
 {
     struct target_maps maps;
+    uint32_t owner;
     ERR_TRY(target_maps_read(revert->target, &maps));
     struct err *error = NULL;
-    const char *journal = path_at(&maps, revert->shared.shared_va);
-    for (uint32_t i = 0; i < revert->shared.region_count && !error; i++)
-        if (is_our_map(&maps, revert->region[i].va, revert->region[i].bytes))
-            error = load_remote_munmap(revert->target, revert->region[i].va, revert->region[i].bytes);
+    const struct wire_shared *head = &revert->left.head;
+    for (uint32_t i = 0; i < head->region_count && !error; i++)
+        if (is_our_map(&maps, revert->left.region[i].va, revert->left.region[i].bytes))
+            error = load_remote_munmap(revert->target, revert->left.region[i].va, revert->left.region[i].bytes);
+    for (size_t i = 0; i < maps.map.n && !error; i++)
+        if (is_session_of(&maps.map.at[i], head->owner_pid))
+            error = unmap_one(revert, &maps.map.at[i]);
     /* The journal, which tells about the code, goes last. */
-    for (int last = 0; last < 2; last++)
-        for (size_t i = 0; i < maps.map.n && !error; i++)
-            if (last ? *journal && !strcmp(maps.map.at[i].path, journal)
-                     : is_memory_of(&maps.map.at[i], WIRE_SESSION_NAME, revert->shared.owner_pid))
-                error = load_remote_munmap(revert->target, maps.map.at[i].start_va, maps.map.at[i].end_va - maps.map.at[i].start_va);
+    const struct target_map *journal = map_at(&maps, head->shared_va);
+    if (!error && journal && journal->start_va == head->shared_va && is_journal(journal, &owner))
+        error = unmap_one(revert, journal);
     target_maps_deinit(&maps);
     return error;
 }
@@ -298,70 +270,172 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done)
     ERR_TRY(load_visit_threads(revert->target, NULL, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
     *done = !revert->still_inside && target_can_call(revert->target);
-    if (*done && revert->shared.magic && revert->shared.trap_handler_va)
-        ERR_TRY(target_clear_trap_handler(revert->target, revert->shared.trap_handler_va));
+    if (*done && revert->left.head.trap_handler_va)
+        ERR_TRY(target_clear_trap_handler(revert->target, revert->left.head.trap_handler_va));
     return *done ? unmap(revert) : NULL;
 }
 
-struct err *load_revert(struct target *target, uint64_t shared_va)
+/* Whoever waits for the controller goes on. */
+static void release_agent(struct revert *revert)
+{
+    uint64_t live_va = revert->left.head.live_va;
+    struct target_maps maps;
+    if (revert->live) {
+        load_live_release(revert->live);
+        return;
+    }
+    struct err *error = target_maps_read(revert->target, &maps);
+    const struct target_map *map = error ? NULL : map_at(&maps, live_va);
+    if (map && map->start_va == live_va && is_session_of(map, revert->left.head.owner_pid)) {
+        uint32_t on = 1;
+        error = target_write(revert->target, live_va + offsetof(struct wire_live, agent_off), &on, sizeof on);
+    }
+    if (maps.text)
+        target_maps_deinit(&maps);
+    err_free(error); /* nobody waits for long */
+}
+
+/* Frees `left`. */
+static struct err *revert_all(struct revert *revert)
 {
     enum { LAST_ATTEMPTS = 400, PATIENT_ATTEMPTS = 400, WAIT_NS = 5000000 };
     const uint64_t patient_ns = 5000000000;
     int last_attempts = 0;
     uint64_t start_ns = clock_now_ns();
-    struct revert revert = {.target = target};
-    struct err *error = read_journal(&revert, shared_va);
-    revert.shared.shared_va = shared_va;
+    struct target *target = revert->target;
+    struct err *error = NULL;
     bool done = false;
-    if (!error && !target_is_kept(target))
-        target_keep(target, at_trap, NULL, &revert);
-    if (!error && revert.shared.magic) {
-        uint32_t on = 1;
-        error = target_write(target, shared_va + offsetof(struct wire_shared, agent_off), &on, sizeof on);
-    }
+    revert->map = (struct load_pc_map){revert->left.pc, revert->left.head.pc_count};
+    if (!target_is_kept(target))
+        target_keep(target, at_trap, NULL, revert);
+    release_agent(revert);
     for (int attempt = 0; !error && !done; attempt++) {
-        bool patient = has_handlers(&revert.shared) && (attempt < PATIENT_ATTEMPTS || clock_now_ns() - start_ns < patient_ns);
-        error = try_revert(&revert, patient, &done);
-        if (revert.restored || error) /* until then there are traps to be dealt with */
+        bool patient = has_handlers(&revert->left.head) && (attempt < PATIENT_ATTEMPTS || clock_now_ns() - start_ns < patient_ns);
+        error = try_revert(revert, patient, &done);
+        if (revert->restored || error) /* until then there are traps to be dealt with */
             target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
         if (!error)
             error = resume;
         else
             err_free(resume);
-        last_attempts += revert.restored || !patient;
+        last_attempts += revert->restored || !patient;
         if (!error && !done && last_attempts == LAST_ATTEMPTS)
             error = err_new(ERR_SYSTEM, "process %d: probes are off, but a thread does not leave our code, which stays mapped",
                             target_pid(target));
-        prepare_walks(&revert);
+        prepare_walks(revert);
         if (!error && !done)
             target_pause(target, WAIT_NS);
     }
-    end_walks(&revert);
-    free(revert.region);
-    free(revert.site);
-    free(revert.map.pc);
+    end_walks(revert);
+    load_left_deinit(&revert->left);
     return error;
+}
+
+static bool read_own(void *context, uint64_t offset, void *to, size_t bytes)
+{
+    memcpy(to, (const char *)context + offset, bytes);
+    return true;
+}
+
+struct err *load_revert(struct load_process *process, struct target *target)
+{
+    struct revert revert = {.target = target, .live = process->live};
+    if (load_left_read(read_own, process->shared, process->shared->shared_bytes, target_width(target), &revert.left) != LOAD_LEFT_GOOD)
+        return err_new(ERR_SYSTEM, "process %d: our own journal can not be read", target_pid(target));
+    return revert_all(&revert);
 }
 
 /* ---- after a controller died ---- */
 
-struct err *load_recover(struct target *target)
+struct source {
+    struct target *target;
+    uint64_t va;
+};
+
+static bool read_theirs(void *context, uint64_t offset, void *to, size_t bytes)
+{
+    const struct source *source = context;
+    return target_read_some(source->target, source->va + offset, to, bytes) == bytes;
+}
+
+/* Whether the process that the journal names as its owner has it, too, as a controller has. MAY_BE: it can not be looked at. */
+enum owner { OWNER_GONE, OWNER_IS, OWNER_MAY_BE };
+static enum owner find_owner(const struct wire_shared *head, const struct target_map *journal)
 {
     struct target_maps maps;
-    ERR_TRY(target_maps_read(target, &maps));
-    uint64_t shared_va = 0;
-    for (size_t i = 0; i < maps.map.n && !shared_va; i++)
-        if (strstr(maps.map.at[i].path, "/memfd:" WIRE_MEMFD_NAME "-") &&
-            !is_memory_of(&maps.map.at[i], WIRE_MEMFD_NAME, (uint32_t)target_pid(target)))
-            shared_va = maps.map.at[i].start_va;
+    pid_t owner = (pid_t)head->owner_pid;
+    if (owner <= 0 || !head->owner_start_ticks || target_start_time(owner) != head->owner_start_ticks)
+        return OWNER_GONE;
+    struct err *error = target_peek_maps(owner, &maps);
+    if (error) {
+        err_free(error);
+        return target_start_time(owner) == head->owner_start_ticks ? OWNER_MAY_BE : OWNER_GONE;
+    }
+    bool found = false;
+    for (size_t i = 0; i < maps.map.n && !found; i++)
+        found = maps.map.at[i].inode == journal->inode && maps.map.at[i].writable && !strcmp(maps.map.at[i].path, journal->path);
     target_maps_deinit(&maps);
-    if (!shared_va)
-        return NULL;
-    struct wire_shared shared;
-    ERR_TRY(target_read(target, shared_va, &shared, sizeof shared));
-    if (shared.magic && target_start_time((pid_t)shared.owner_pid) == shared.owner_start_ticks)
+    return found ? OWNER_IS : OWNER_GONE;
+}
+
+static struct err *refuse(struct target *target, const struct wire_shared *head, enum owner owner)
+{
+    if (owner == OWNER_IS)
         return err_new(ERR_REFUSED, "process %d: is already traced by probity process %u; end that first", target_pid(target),
-                       shared.owner_pid);
-    return load_revert(target, shared_va);
+                       head->owner_pid);
+    return err_new(ERR_REFUSED, "process %d: says that probity process %u traces it, which can not be looked at", target_pid(target),
+                   head->owner_pid);
+}
+
+static bool is_confirmed(const void *context, const struct wire_region *region)
+{
+    return is_our_map(context, region->va, region->bytes);
+}
+
+/* What is mapped there may be anything. What says that it is a journal of this place, and whose owner is dead, is undone as far as the
+ * process confirms it. Only a journal knows where it is mapped: memory that another process has made and handed over does not. */
+static struct err *recover_one(struct target *target, const struct target_maps *maps, const struct target_map *map)
+{
+    struct source source = {target, map->start_va};
+    struct revert revert = {.target = target};
+    struct wire_shared head;
+    if (!read_theirs(&source, 0, &head, sizeof head))
+        return NULL;
+    if (head.magic != WIRE_SHARED_MAGIC || head.width != (uint32_t)target_width(target))
+        return err_new(ERR_REFUSED, "process %d: maps memory that says it is of another version of probity", target_pid(target));
+    enum owner owner = find_owner(&head, map);
+    if (owner != OWNER_GONE)
+        return refuse(target, &head, owner);
+    if (head.shared_va != map->start_va)
+        return NULL;
+    if (load_left_read(read_theirs, &source, map->end_va - map->start_va, target_width(target), &revert.left) != LOAD_LEFT_GOOD)
+        return err_new(ERR_REFUSED, "process %d: the probes that an earlier probity seems to have left can not be understood",
+                       target_pid(target));
+    if (revert.left.head.shared_va != map->start_va) { /* it has changed meanwhile */
+        load_left_deinit(&revert.left);
+        return NULL;
+    }
+    load_left_keep_regions(&revert.left, is_confirmed, maps);
+    return revert_all(&revert);
+}
+
+struct err *load_recover(struct target *target)
+{
+    enum { MOST = 8 };
+    struct target_maps maps;
+    struct err *error = target_maps_read(target, &maps);
+    int found = 0;
+    if (error)
+        return error;
+    for (size_t i = 0; i < maps.map.n && !error; i++) {
+        uint32_t owner;
+        if (!is_journal(&maps.map.at[i], &owner) || owner == (uint32_t)target_pid(target) || maps.map.at[i].writable)
+            continue;
+        error = ++found > MOST
+                    ? err_new(ERR_REFUSED, "process %d: maps more than %d memories that say they are of probity", target_pid(target), MOST)
+                    : recover_one(target, &maps, &maps.map.at[i]);
+    }
+    target_maps_deinit(&maps);
+    return error;
 }

@@ -1,11 +1,8 @@
 #include "load/member.h"
 
 #include "base/memory.h"
-#include "drain/counter.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +18,6 @@
 static void *watch(void *context)
 {
     struct load_member *member = context;
-    uint32_t *word = load_process_event_word(member->process);
     while (!__atomic_load_n(&member->stop_watching, __ATOMIC_ACQUIRE)) {
         uint32_t seen;
         load_process_beat(member->process);
@@ -31,7 +26,7 @@ static void *watch(void *context)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
             continue;
         }
-        syscall(SYS_futex, word, FUTEX_WAIT, seen, &(struct timespec){.tv_nsec = 20000000}, NULL, 0);
+        load_process_watch(member->process, seen, 20000000);
     }
     return NULL;
 }
@@ -42,7 +37,7 @@ static void stop_watching(struct load_member *member)
         return;
     __atomic_store_n(&member->stop_watching, true, __ATOMIC_RELEASE);
     /* Should it miss this, it wakes by itself. */
-    syscall(SYS_futex, load_process_event_word(member->process), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    load_process_end_watch(member->process);
     pthread_join(member->watcher, NULL);
     member->watched = false;
 }
@@ -57,11 +52,10 @@ static struct err *detach_member(struct load_member *member)
     if (member->is_command && target_ended(target))
         session->status = target_exit_status(target);
     /* The counters are read after the last probe is gone. */
-    const struct wire_shared *shared = load_process_shared(member->process);
     load_member_lower(member);
     struct err *error = load_process_detach(member->process);
     for (size_t i = 0; i < member->counter.n && !session->program; i++)
-        session->row.at[member->counter.at[i].row].ended += drain_counter(shared, member->counter.at[i].counter);
+        session->row.at[member->counter.at[i].row].ended += load_process_counter(member->process, member->counter.at[i].counter);
     load_process_destroy(member->process);
     VEC_FREE(&member->counter);
     VEC_FREE(&member->row_module);
@@ -396,7 +390,7 @@ void load_session_hits(const struct load_session *session, uint64_t *hits)
     for (size_t m = 0; m < session->member.n; m++) {
         const struct load_member *member = session->member.at[m];
         for (size_t i = 0; i < member->counter.n; i++)
-            hits[member->counter.at[i].row] += drain_counter(load_process_shared(member->process), member->counter.at[i].counter);
+            hits[member->counter.at[i].row] += load_process_counter(member->process, member->counter.at[i].counter);
     }
 }
 

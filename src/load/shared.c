@@ -1,19 +1,20 @@
+#include "base/sealed.h"
 #include "load/internal.h"
 #include "load/stacks.h"
 #include "wire/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* System call numbers of both ABIs, in the order of enum remote_call. */
-enum remote_call { CALL_MMAP, CALL_MUNMAP, CALL_CLOSE, CALL_MEMFD_CREATE, CALL_MADVISE };
-static const int number64[] = {9, 11, 3, 319, 28}, number32[] = {192, 91, 6, 356, 219};
+enum remote_call { CALL_MMAP, CALL_MUNMAP, CALL_CLOSE, CALL_MADVISE };
+static const int number64[] = {9, 11, 3, 28}, number32[] = {192, 91, 6, 219};
 
 static struct err *call(struct target *target, enum remote_call name, const uint64_t args[6], int64_t *result)
 {
@@ -88,27 +89,15 @@ static uint64_t round_up(uint64_t value, uint64_t step)
     return (value + step - 1) / step * step;
 }
 
-/* Lays the memory out. A shard is a power of two of bytes; there is one for each processor that exists, fewer in a 32-bit process, where
- * address space is dear. */
 static void lay_out(struct load_process *process, struct wire_shared *shared, int width, uint32_t counter_room)
 {
-    enum { PAGE = 4096, NARROW_LIMIT = 64 << 20, PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4 };
-    unsigned shift = 12;
-    while (1ull << shift < 8ull * counter_room)
-        shift++;
-    long processors = sysconf(_SC_NPROCESSORS_CONF);
-    uint32_t shards = 1;
-    while ((long)shards < processors && (width == 64 || ((uint64_t)shards * 2) << shift <= NARROW_LIMIT))
-        shards *= 2;
+    enum { PAGE = 4096, PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4 };
     *shared = (struct wire_shared){
         .magic = WIRE_SHARED_MAGIC,
         .owner_pid = (uint32_t)getpid(),
         .owner_start_ticks = target_start_time(getpid()),
         .width = (uint32_t)width,
-        .counter_room = counter_room,
-        .shard_mask = shards - 1,
-        .shard_shift = shift,
-        .region_room = 4096,
+        .region_room = LOAD_LEFT_REGIONS_MOST,
         .site_room = counter_room * SITES_PER_COUNTER,
         .pc_room = counter_room * PCS_PER_COUNTER,
     };
@@ -120,8 +109,6 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
         index_cells *= 2;
     shared->index_mask = index_cells - 1;
     uint64_t end = WIRE_SHARED_BYTES;
-    shared->counters_offset = end;
-    end += (uint64_t)shards << shift;
     shared->regions_offset = end;
     end = round_up(end + shared->region_room * sizeof(struct wire_region), PAGE);
     shared->sites_offset = end;
@@ -131,57 +118,73 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
     shared->index_offset = end;
     process->place_pcs_offset = round_up(end + index_cells * sizeof(uint32_t), PAGE);
     process->place_biases_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
-    process->places_offset = process->place_biases_offset + counter_room * sizeof(uint64_t);
-    process->spaces_offset = round_up(process->places_offset + counter_room * sizeof(struct wire_place), PAGE);
+    process->spaces_offset = round_up(process->place_biases_offset + counter_room * sizeof(uint64_t), PAGE);
     shared->shared_bytes = round_up(process->spaces_offset + load_stacks_bytes(), PAGE);
 }
 
-/* The process makes the memory, so that it belongs to its user; we reach it through /proc. */
-static struct err *map_here(struct load_process *process, int remote_fd, const struct wire_shared *layout)
+/* Both memories are made here, so that their sizes and who may write them are ours to say. */
+static struct err *make_memory(struct load_process *process, uint32_t counter_room, int *journal_fd)
 {
-    int fd;
-    ERR_TRY(target_open_fd(process->target, remote_fd, &fd));
-    struct err *error = NULL;
-    if (ftruncate(fd, (off_t)layout->shared_bytes))
-        error = err_errno(ERR_SYSTEM, errno, "shared memory: size %llu", (unsigned long long)layout->shared_bytes);
-    void *memory = error ? MAP_FAILED : mmap(NULL, layout->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (!error && memory == MAP_FAILED)
-        error = err_errno(ERR_SYSTEM, errno, "shared memory: map");
-    close(fd);
-    if (error)
-        return error;
+    char name[48];
+    struct wire_shared layout;
+    struct stat status;
+    int width = target_width(process->target);
+    void *memory;
+    snprintf(name, sizeof name, WIRE_SESSION_NAME "-%d-live", getpid());
+    ERR_TRY(load_live_create(name, counter_room, width, &process->live));
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(process->memfd_name, sizeof process->memfd_name, WIRE_MEMFD_NAME "-%d-%lx", getpid(),
+             now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    lay_out(process, &layout, width, counter_room);
+    ERR_TRY(sealed_create(process->memfd_name, layout.shared_bytes, SEALED_READERS, journal_fd, &memory));
     process->shared = memory;
-    *process->shared = *layout;
+    *process->shared = layout;
+    process->memfd_inode = fstat(*journal_fd, &status) ? 0 : status.st_ino;
+    return NULL;
+}
+
+/* The journal comes first: whoever comes after us finds the rest by it. */
+static struct err *map_memory(struct load_process *process, const int remote_fd[2])
+{
+    uint64_t va;
+    struct wire_shared *shared = process->shared;
+    ERR_TRY(load_remote_mmap(process->target, 0, shared->shared_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, remote_fd[0], &va));
+    shared->shared_va = va;
+    ERR_TRY(load_remote_mmap(process->target, 0, load_live_bytes(process->live), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                             remote_fd[1], &va));
+    shared->live_va = va;
     return NULL;
 }
 
 struct err *load_shared_create(struct load_process *process, uint32_t counter_room)
 {
     struct target *target = process->target;
-    struct wire_shared layout;
-    lay_out(process, &layout, target_width(target), counter_room);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    snprintf(process->memfd_name, sizeof process->memfd_name, WIRE_MEMFD_NAME "-%d-%lx", getpid(),
-             now.tv_sec * 1000000 + now.tv_nsec / 1000);
-    uint64_t name_va;
-    int64_t remote_fd;
-    ERR_TRY(target_remote_text(target, process->memfd_name, &name_va));
-    ERR_TRY(call(target, CALL_MEMFD_CREATE, (uint64_t[6]){name_va, MFD_CLOEXEC}, &remote_fd));
-    if (remote_fd < 0)
-        return failed(target, "memfd_create", remote_fd);
-    struct err *error = map_here(process, (int)remote_fd, &layout);
-    uint64_t va = 0;
+    int journal_fd, remote_fd[2];
+    uint64_t scratch_va;
+    ERR_TRY(make_memory(process, counter_room, &journal_fd));
+    struct err *error = target_remote_buffer(target, &scratch_va);
     if (!error)
-        error = load_remote_mmap(target, 0, layout.shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, (int)remote_fd, &va);
-    struct err *close_error = load_remote_close(target, (int)remote_fd);
+        error = target_send_fds(target, (int[2]){journal_fd, load_live_fd(process->live)}, 2, scratch_va, remote_fd);
+    close(journal_fd);
     if (error)
-        return err_free(close_error), error;
-    process->shared->shared_va = va;
+        return error;
+    error = map_memory(process, remote_fd);
+    for (int i = 0; i < 2; i++) {
+        struct err *close_error = load_remote_close(target, remote_fd[i]);
+        if (!error)
+            error = close_error;
+        else
+            err_free(close_error);
+    }
+    if (error)
+        return error;
+    process->places = load_live_at(process->live, process->shared->live_va);
     process->fire = (struct load_fire_context){.mode = target_width(target) == 64 ? INSN_MODE_64 : INSN_MODE_32,
-                                               .counters_va = va + layout.counters_offset,
-                                               .shard_mask = layout.shard_mask,
-                                               .shard_shift = layout.shard_shift,
-                                               .shared_va = va};
-    return close_error;
+                                               .counters_va = process->places.counters_va,
+                                               .shard_mask = process->places.shard_mask,
+                                               .shard_shift = process->places.shard_shift,
+                                               .shared_va = process->shared->shared_va};
+    process->counter_room = counter_room;
+    return NULL;
 }

@@ -16,44 +16,25 @@ enum { KERNEL_SA_SIGINFO = 0x4, KERNEL_SA_RESTORER = 0x04000000, SIGNAL_URG = 23
 
 /* ---- the table of handlers ---- */
 
-static void want(struct wire_shared *shared, uint64_t va, uint64_t restorer_va, bool is_info)
-{
-    for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
-        const struct wire_handler *entry = &shared->handler[i];
-        if (__atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) >= WIRE_HANDLER_WANTED && entry->va == va &&
-            entry->restorer_va == restorer_va && entry->is_info == is_info)
-            return;
-    }
-    for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
-        struct wire_handler *entry = &shared->handler[i];
-        uint32_t expected = WIRE_HANDLER_FREE;
-        if (!__atomic_compare_exchange_n(&entry->state, &expected, WIRE_HANDLER_BUSY, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-            continue;
-        entry->va = va;
-        entry->restorer_va = restorer_va;
-        entry->is_info = is_info;
-        __atomic_store_n(&entry->state, WIRE_HANDLER_WANTED, __ATOMIC_RELEASE);
-        return;
-    }
-}
-
 struct err *load_process_find_handlers(struct load_process *process)
 {
     struct target_action action[TARGET_SIGNALS];
     ERR_TRY(target_read_actions(process->target, action));
     for (int i = 0; i < TARGET_SIGNALS; i++)
         if (action[i].handler_va > 1)
-            want(process->shared, action[i].handler_va, action[i].flags & KERNEL_SA_RESTORER ? action[i].restorer_va : 0,
-                 action[i].flags & KERNEL_SA_SIGINFO);
+            load_live_want_handler(process->live, action[i].handler_va, action[i].flags & KERNEL_SA_RESTORER ? action[i].restorer_va : 0,
+                                   action[i].flags & KERNEL_SA_SIGINFO);
     return NULL;
 }
 
 void load_signals_forget(struct load_process *process, uint64_t start_va, uint64_t end_va)
 {
     struct wire_shared *shared = process->shared;
+    struct load_handler known;
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++)
-        if (shared->handler[i].state == WIRE_HANDLER_KNOWN && shared->handler[i].va >= start_va && shared->handler[i].va < end_va)
-            __atomic_store_n(&shared->handler[i].state, WIRE_HANDLER_FREE, __ATOMIC_RELEASE);
+        if (load_live_handler(process->live, i, &known) && known.state == WIRE_HANDLER_KNOWN && known.handler.va >= start_va &&
+            known.handler.va < end_va)
+            load_live_set_handler(process->live, i, WIRE_HANDLER_FREE);
     for (int i = 0; i < WIRE_RESTORER_ROOM; i++)
         if (shared->restorer[i].va >= start_va && shared->restorer[i].va < end_va)
             shared->restorer[i].va = 0;
@@ -72,6 +53,13 @@ static struct load_module *module_at(struct load_process *process, uint64_t va)
         if (va >= process->module.at[i]->start_va && va < process->module.at[i]->end_va)
             return process->module.at[i];
     return NULL;
+}
+
+struct load_module *load_module_said(struct load_process *process, struct load_said said, uint64_t *va)
+{
+    struct load_module *module = module_at(process, said.va);
+    *va = module ? said.va : 0;
+    return module;
 }
 
 /* How long the restorer is, if it is one of those that everybody has; else 0. */
@@ -101,6 +89,9 @@ static bool has_function(const struct load_module *module, const char *name)
 
 static void follow(struct load_process *process, struct load_module *module, uint64_t va, enum load_action action, load_requests *out)
 {
+    enum { MOST = 16 * WIRE_HANDLER_ROOM }; /* a process may tell of new ones for ever */
+    if (process->followed.n == MOST)
+        return;
     for (size_t i = 0; i < process->followed.n; i++)
         if (process->followed.at[i] == va)
             return;
@@ -144,19 +135,25 @@ static uint64_t vdso_restorer(struct load_process *process, bool is_info)
     return va;
 }
 
+static struct load_said restorer_of(struct load_process *process, const struct load_handler *handler)
+{
+    return handler->restorer.va ? handler->restorer : (struct load_said){vdso_restorer(process, handler->is_info)};
+}
+
 static void follow_wanted(struct load_process *process, load_requests *out)
 {
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
-        struct wire_handler *entry = &process->shared->handler[i];
-        if (__atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) != WIRE_HANDLER_WANTED)
+        struct load_handler wanted;
+        uint64_t va, restorer_va;
+        if (!load_live_handler(process->live, i, &wanted) || wanted.state != WIRE_HANDLER_WANTED)
             continue;
-        uint64_t restorer_va = entry->restorer_va ? entry->restorer_va : vdso_restorer(process, entry->is_info);
-        struct load_module *module = module_at(process, entry->va), *restorer = module_at(process, restorer_va);
+        struct load_module *module = load_module_said(process, wanted.handler, &va);
+        struct load_module *restorer = load_module_said(process, restorer_of(process, &wanted), &restorer_va);
         if (module && restorer) {
             follow(process, restorer, restorer_va, LOAD_CALL_LEAVE, out);
-            follow(process, module, entry->va, LOAD_CALL_ENTER, out);
+            follow(process, module, va, LOAD_CALL_ENTER, out);
         }
-        __atomic_store_n(&entry->state, WIRE_HANDLER_TAKEN, __ATOMIC_RELEASE);
+        load_live_set_handler(process->live, i, WIRE_HANDLER_TAKEN);
     }
 }
 
@@ -165,9 +162,9 @@ static void activate(struct load_process *process, uint64_t va)
     struct wire_shared *shared = process->shared;
     bool is_info = true;
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++) {
-        const struct wire_handler *entry = &shared->handler[i];
-        if (entry->state >= WIRE_HANDLER_TAKEN && (entry->restorer_va ? entry->restorer_va : vdso_restorer(process, entry->is_info)) == va)
-            is_info = entry->is_info;
+        struct load_handler known;
+        if (load_live_handler(process->live, i, &known) && known.state >= WIRE_HANDLER_TAKEN && restorer_of(process, &known).va == va)
+            is_info = known.is_info;
     }
     for (int i = 0; i < WIRE_RESTORER_ROOM; i++)
         if (!shared->restorer[i].va) {
@@ -186,9 +183,10 @@ void load_signals_activate(struct load_process *process, const struct load_reque
 
 void load_process_signals_done(struct load_process *process)
 {
+    struct load_handler known;
     for (int i = 0; i < WIRE_HANDLER_ROOM; i++)
-        if (process->shared->handler[i].state == WIRE_HANDLER_TAKEN)
-            __atomic_store_n(&process->shared->handler[i].state, WIRE_HANDLER_KNOWN, __ATOMIC_RELEASE);
+        if (load_live_handler(process->live, i, &known) && known.state == WIRE_HANDLER_TAKEN)
+            load_live_set_handler(process->live, i, WIRE_HANDLER_KNOWN);
 }
 
 /* ---- calls of rt_sigaction, and for scripts of prctl and seccomp ---- */

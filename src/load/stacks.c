@@ -27,7 +27,7 @@ _Static_assert(offsetof(struct end_table, rules) == sizeof(struct wire_unwind) +
 
 static uint64_t end_table_offset(const struct load_process *process)
 {
-    return process->spaces_offset + WIRE_SPACES_BYTES + TARGET_SCRATCH;
+    return process->spaces_offset + WIRE_SPACES_BYTES;
 }
 
 static void write_end_table(struct load_process *process)
@@ -39,10 +39,9 @@ static void write_end_table(struct load_process *process)
         .rules = {{.cfa = WIRE_CFA_NONE}, {.cfa = WIRE_CFA_END}}};
 }
 
-/* Behind the spaces: room for the message that brings a descriptor into the process. */
 uint64_t load_stacks_bytes(void)
 {
-    return WIRE_SPACES_BYTES + TARGET_SCRATCH + sizeof(struct end_table);
+    return WIRE_SPACES_BYTES + sizeof(struct end_table);
 }
 
 static struct wire_spaces *spaces_of(const struct load_process *process)
@@ -90,8 +89,7 @@ static struct err *map_table(struct load_process *process, struct load_code *cod
     int remote_fd;
     if (code->unwind_fd < 0)
         ERR_TRY(make_file(code));
-    ERR_TRY(target_send_fd(process->target, code->unwind_fd, process->shared->shared_va + process->spaces_offset + WIRE_SPACES_BYTES,
-                           &remote_fd));
+    ERR_TRY(target_send_fds(process->target, &code->unwind_fd, 1, process->places.scratch_va, &remote_fd));
     struct err *error = load_remote_mmap(process->target, 0, code->unwind->bytes, PROT_READ, MAP_SHARED, remote_fd, va);
     struct err *close_error = load_remote_close(process->target, remote_fd);
     if (!error)

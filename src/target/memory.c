@@ -54,6 +54,12 @@ struct err *target_write(struct target *target, uint64_t va, const void *bytes, 
     return access_all(target, write_once, "write", va, (void *)bytes, size);
 }
 
+struct err *target_check(struct target *target)
+{
+    char byte;
+    return read_once(target, 0, &byte, 1) ? NULL : target_gone(target); /* an address that is not mapped is an error, not 0 */
+}
+
 struct err *target_maps_read(struct target *target, struct target_maps *out)
 {
     return target_peek_maps(target->pid, out);
@@ -89,12 +95,4 @@ uint64_t target_auxv(struct target *target, unsigned type)
             return target->width == 64 ? vector.wide[i].a_un.a_val : vector.narrow[i].a_un.a_val;
     }
     return 0;
-}
-
-struct err *target_open_fd(struct target *target, int remote_fd, int *fd)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/fd/%d", target->pid, target_live_task(target->pid), remote_fd);
-    *fd = open(path, O_RDWR | O_CLOEXEC);
-    return *fd < 0 ? err_errno(ERR_SYSTEM, errno, "process %d: open its descriptor %d", target->pid, remote_fd) : NULL;
 }

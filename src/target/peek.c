@@ -84,6 +84,14 @@ void target_maps_deinit(struct target_maps *maps)
     maps->text = NULL;
 }
 
+bool target_map_is_memfd(const struct target_map *map, const char *name)
+{
+    static const char start[] = "/memfd:";
+    size_t at = sizeof start - 1, length = strlen(name);
+    return map->inode && !strncmp(map->path, start, at) && !strncmp(map->path + at, name, length) &&
+           (!map->path[at + length] || !strcmp(map->path + at + length, " (deleted)"));
+}
+
 static bool is_same_file(int fd, const struct target_map *map)
 {
     struct stat status;

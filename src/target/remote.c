@@ -46,7 +46,7 @@ static const uint8_t stub32[] = {
 };
 
 enum { RED_ZONE = 128 };
-_Static_assert(sizeof stub64 + TARGET_REMOTE_TEXT <= 128 && sizeof stub32 + TARGET_REMOTE_TEXT <= 128, "stub and text share 128 bytes");
+_Static_assert(sizeof stub64 <= 128 && sizeof stub32 <= 128, "the stub has 128 bytes");
 
 /* What the stubs take off the stack, lowest address first. */
 struct frame64 {
@@ -146,16 +146,6 @@ struct err *target_remote_end(struct target *target)
     uint64_t va = target->stub.va;
     target->stub.va = 0;
     return va ? target_write(target, va, target->stub.original, sizeof target->stub.original) : NULL;
-}
-
-struct err *target_remote_text(struct target *target, const char *text, uint64_t *va)
-{
-    if (!target->stub.va)
-        ERR_TRY(place_stub(target));
-    *va = target->stub.va + sizeof target->stub.original - TARGET_REMOTE_TEXT;
-    char bytes[TARGET_REMOTE_TEXT] = "";
-    memcpy(bytes, text, strnlen(text, TARGET_REMOTE_TEXT - 1));
-    return target_write(target, *va, bytes, sizeof bytes);
 }
 
 /* ---- one call ---- */
@@ -259,6 +249,7 @@ static struct target_thread *borrowable(struct target *target)
 struct err *target_remote_buffer(struct target *target, uint64_t *va)
 {
     enum { BELOW = 512 }; /* under the red zone and the frame */
+    _Static_assert(TARGET_SCRATCH + RED_ZONE + sizeof(struct frame64) <= BELOW, "room");
     struct target_thread *thread = borrowable(target);
     if (!thread)
         return none_borrowable(target);

@@ -1,4 +1,4 @@
-/* Giving a stopped target a descriptor of ours: it makes a pair of sockets, we take one end out of it, and it receives through the other.
+/* Giving a stopped target descriptors of ours: it makes a pair of sockets, we take one end out of it, and it receives through the other.
  * Nothing of this has a name, so neither users nor namespaces matter. */
 #include "target/internal.h"
 
@@ -16,58 +16,62 @@ static struct err *call(struct target *target, enum remote_call name, const uint
     return target_syscall(target, (target->width == 64 ? number64 : number32)[name], args, result);
 }
 
-static struct err *send_it(int socket, int fd)
+static struct err *send_them(int socket, const int *fd, size_t count)
 {
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(TARGET_SEND_MOST * sizeof(int))];
         struct cmsghdr align;
     } control = {{0}};
     char byte = 0;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_SPACE(count * sizeof(int))};
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 ? NULL : err_errno(ERR_SYSTEM, errno, "descriptor: send to the process");
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fd, count * sizeof(int));
+    /* Whatever the target has put there instead of its socket, we do not wait for it. */
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? NULL
+                                                                       : err_errno(ERR_SYSTEM, errno, "descriptor: send to the process");
 }
 
-/* The message header as the target's kernel interface has it, with what it points to, at `va`. Where the descriptor's number will be. */
-static size_t make_message(const struct target *target, uint64_t va, uint8_t out[TARGET_SCRATCH], size_t *bytes)
+/* The message header as the target's kernel interface has it, with what it points to, at `va`. Returns where the descriptors' numbers will
+ * be; -1 is there until then. */
+static size_t make_message(const struct target *target, uint64_t va, size_t count, uint8_t out[TARGET_SCRATCH])
 {
-    enum { PART = 64, CONTROL = 96, BYTE = 160 };
+    enum { PART = 64, CONTROL = 96, BYTE = 152 };
     memset(out, 0, TARGET_SCRATCH);
-    *bytes = TARGET_SCRATCH;
+    size_t head = target->width == 64 ? 16 : 12, control = head + count * sizeof(int);
+    memset(out + CONTROL + head, 0xff, count * sizeof(int));
     if (target->width == 64) {
-        memcpy(out, (uint64_t[7]){0, 0, va + PART, 1, va + CONTROL, 24, 0}, 56);
+        memcpy(out, (uint64_t[7]){0, 0, va + PART, 1, va + CONTROL, (control + 7) / 8 * 8, 0}, 56);
         memcpy(out + PART, (uint64_t[2]){va + BYTE, 1}, 16);
-        return CONTROL + 16;
+    } else {
+        uint32_t base = (uint32_t)va;
+        memcpy(out, (uint32_t[7]){0, 0, base + PART, 1, base + CONTROL, (uint32_t)control, 0}, 28);
+        memcpy(out + PART, (uint32_t[2]){base + BYTE, 1}, 8);
     }
-    uint32_t base = (uint32_t)va;
-    memcpy(out, (uint32_t[7]){0, 0, base + PART, 1, base + CONTROL, 16, 0}, 28);
-    memcpy(out + PART, (uint32_t[2]){base + BYTE, 1}, 8);
-    return CONTROL + 12;
+    return CONTROL + head;
 }
 
-static struct err *receive(struct target *target, int socket, uint64_t scratch_va, int *remote_fd)
+static struct err *receive(struct target *target, int socket, uint64_t scratch_va, size_t count, int *remote_fd)
 {
     uint8_t bytes[TARGET_SCRATCH];
-    size_t size, at = make_message(target, scratch_va, bytes, &size);
+    size_t at = make_message(target, scratch_va, count, bytes);
     int64_t result;
-    ERR_TRY(target_write(target, scratch_va, bytes, size));
+    ERR_TRY(target_write(target, scratch_va, bytes, sizeof bytes));
     ERR_TRY(call(target, CALL_RECVMSG, (uint64_t[6]){(uint64_t)socket, scratch_va, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}, &result));
     if (result != 1)
-        return err_errno(ERR_SYSTEM, (int)-result, "process %d: recvmsg in the process", target->pid);
-    int32_t number;
-    ERR_TRY(target_read(target, scratch_va + at, &number, sizeof number));
-    if (number <= 0)
-        return err_new(ERR_SYSTEM, "process %d: it did not get the descriptor", target->pid);
-    *remote_fd = number;
+        return err_errno(ERR_SYSTEM, result < 0 ? (int)-result : EIO, "process %d: recvmsg in the process", target->pid);
+    ERR_TRY(target_read(target, scratch_va + at, remote_fd, count * sizeof *remote_fd));
+    for (size_t i = 0; i < count; i++)
+        if (remote_fd[i] < 0)
+            return err_new(ERR_SYSTEM, "process %d: it did not get the descriptor", target->pid);
     return NULL;
 }
 
-struct err *target_send_fd(struct target *target, int fd, uint64_t scratch_va, int *remote_fd)
+struct err *target_send_fds(struct target *target, const int *fd, size_t count, uint64_t scratch_va, int *remote_fd)
 {
     int64_t result, ignored;
     int32_t pair[2];
@@ -76,9 +80,10 @@ struct err *target_send_fd(struct target *target, int fd, uint64_t scratch_va, i
         return err_errno(ERR_SYSTEM, (int)-result, "process %d: socketpair in the process", target->pid);
     ERR_TRY(target_read(target, scratch_va, pair, sizeof pair));
     int ours = (int)syscall(SYS_pidfd_getfd, target_pidfd(target), pair[0], 0);
-    struct err *error = ours < 0 ? err_errno(ERR_SYSTEM, errno, "process %d: take a descriptor from it", target->pid) : send_it(ours, fd);
+    struct err *error =
+        ours < 0 ? err_errno(ERR_SYSTEM, errno, "process %d: take a descriptor from it", target->pid) : send_them(ours, fd, count);
     if (!error)
-        error = receive(target, pair[1], scratch_va, remote_fd);
+        error = receive(target, pair[1], scratch_va, count, remote_fd);
     if (ours >= 0)
         close(ours);
     for (int i = 0; i < 2; i++) {

@@ -80,12 +80,15 @@ struct err *target_write(struct target *target, uint64_t va, const void *bytes, 
 /* As many bytes as are readable from `va` on, up to `size`. */
 size_t target_read_some(struct target *target, uint64_t va, void *bytes, size_t size);
 
+/* ERR_NO_PROCESS when the memory that was opened is no more: the process has ended, or executed another program. */
+struct err *target_check(struct target *target);
+
 struct err *target_maps_read(struct target *target, struct target_maps *out);
 void target_maps_deinit(struct target_maps *maps);
+/* Whether it maps memory that was made by memfd_create(2) with that name; anybody may have made it. */
+bool target_map_is_memfd(const struct target_map *map, const char *name);
 /* Opens the file behind a mapping as the target sees it; ERR_FILE when it was deleted or replaced since and can not be reached. */
 struct err *target_open_mapped_file(struct target *target, const struct target_map *map, int *fd);
-/* Opens the file behind a descriptor of the target for reading and writing. */
-struct err *target_open_fd(struct target *target, int remote_fd, int *fd);
 /* A value of the auxiliary vector, 0 when absent. */
 uint64_t target_auxv(struct target *target, unsigned type);
 
@@ -162,16 +165,14 @@ struct target_thread *target_thread(struct target *target, size_t index);
 /* Makes a stopped thread perform a system call (the number is the target's own ABI's). *result is what the kernel returned, negative errno
  * included. target_remote_end() takes the code for it out of the target again; target_resume() does so too. */
 struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result);
-/* Puts a short text (cut to fit, always terminated) where a remote call can point to it, until target_remote_end(). */
-enum { TARGET_REMOTE_TEXT = 40 };
-struct err *target_remote_text(struct target *target, const char *text, uint64_t *va);
-/* 64 bytes that a remote call may write to, on the stack of the thread that will make it. */
+/* TARGET_SCRATCH bytes that a remote call may write to, on the stack of the thread that will make it. */
 struct err *target_remote_buffer(struct target *target, uint64_t *va);
 struct err *target_remote_end(struct target *target);
 
-/* Gives a stopped target a copy of our descriptor `fd`. `scratch_va`: TARGET_SCRATCH bytes of the target that may be written to. */
-enum { TARGET_SCRATCH = 256 };
-struct err *target_send_fd(struct target *target, int fd, uint64_t scratch_va, int *remote_fd);
+/* Gives a stopped target copies of `count` descriptors of ours. `scratch_va`: TARGET_SCRATCH bytes of the target that may be written to.
+ * Which numbers they have is what the target says: only the target itself is to use them. */
+enum { TARGET_SCRATCH = 160, TARGET_SEND_MOST = 2 };
+struct err *target_send_fds(struct target *target, const int *fd, size_t count, uint64_t scratch_va, int *remote_fd);
 /* The thread pointer of a stopped thread, 0 when it has none yet. */
 uint64_t target_thread_pointer(const struct target *target, const struct target_thread *thread);
 

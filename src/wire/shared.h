@@ -1,22 +1,30 @@
-/* The memory that a traced process shares with its controller: one memfd, mapped in both.
+/* The memories that a traced process shares with its controller, who makes them: two memfds, mapped in both.
+ *
+ * The journal, which the controller writes and the process can only read (base/sealed.h):
  *
  *   offset 0         struct wire_shared
- *   counters_offset  counters: shard s of counter c is the uint64_t at counters_offset + (s << shard_shift) + 8 * c
  *   regions_offset   struct wire_region[region_room]: code mappings that the controller made
  *   sites_offset     struct wire_site[site_room]: the journal of patched bytes
  *   pcs_offset       struct wire_pc[pc_room]: what each address in our code stands for in the program's own code
  *   index_offset     uint32_t[index_mask + 1]: a hash table that finds the site at an address of the program, see below
  *
- * The journal is written before what it describes is done, and shortened after it is undone, so that whoever comes after a controller that
- * died can put the process right. Counters are added to with locked instructions: the shard is only a hint that keeps processors apart, so
- * counts are exact whatever threads, forks and signals do. Fixed widths, no pointers: equal for 32- and 64-bit processes. */
+ * It is written before what it describes is done, and shortened after it is undone, so that whoever comes after a controller that died can
+ * put the process right. To him it is as untrusted as all memory of the process: he can not know who made it.
+ *
+ * The live memory, which the process writes, too, and of which the controller believes nothing (load/live.h):
+ *
+ *   offset 0         struct wire_live
+ *   behind it        counters: shard s of counter c is the uint64_t at (s << shard_shift) + 8 * c; struct wire_place by place
+ *
+ * Counters are added to with locked instructions: the shard is only a hint that keeps processors apart, so counts are exact whatever
+ * threads, forks and signals do. Fixed widths, no pointers: equal for 32- and 64-bit processes. */
 #ifndef WIRE_SHARED_H
 #define WIRE_SHARED_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_SHARED_MAGIC 0x32797469626f7270ull /* "probity2" */
+#define WIRE_SHARED_MAGIC 0x33797469626f7270ull /* "probity3" */
 #define WIRE_MEMFD_NAME "probity"               /* of the journal's memory; the controller's pid and a time follow */
 
 /* What is where in the agent's code. Those that take a block are called by the code of WIRE_PC_CALL. */
@@ -84,34 +92,37 @@ struct wire_shared {
     uint32_t width;     /* 32 or 64 */
     uint64_t shared_va; /* where the process maps this */
     uint64_t shared_bytes;
-    uint64_t counters_offset;
+    uint64_t live_va; /* struct wire_live in the process; 0: not yet */
     uint64_t regions_offset;
     uint64_t sites_offset;
     uint64_t pcs_offset;
     uint64_t trap_handler_va; /* our handler of SIGTRAP, 0 when it is not installed */
-    uint32_t counter_room;
-    uint32_t shard_mask;  /* shards - 1 */
-    uint32_t shard_shift; /* log2 of the bytes of a shard */
     uint32_t region_room, site_room, pc_room;
-    uint32_t region_count; /* written by the controller, as the next two */
+    uint32_t region_count;
     uint32_t site_count;
     uint32_t pc_count;
-    uint32_t load_events;  /* futex: libraries came or went this often; written by the agent */
-    uint32_t load_answers; /* futex: ... and the controller has dealt with this many */
-    uint32_t heartbeat;    /* grows while the controller lives */
     uint32_t index_mask;
-    uint32_t agent_off; /* set by the controller (detaching) or the agent (controller gone): the agent waits for nothing any more */
+    uint32_t unused;
     uint64_t index_offset;
     uint64_t agent_va;          /* its code; with the offsets of WIRE_AGENT_RANGES */
     uint64_t untouched_signals; /* bit n - 1: handlers of signal n are shown our pc, because they do more with it than look */
-    uint64_t process_va;        /* struct wire_process (wire/session.h) when scripts run here, else 0; written by the controller */
+    uint64_t process_va;        /* struct wire_process (wire/session.h) when scripts run here, else 0 */
     uint32_t fire_undo_count, call_undo_count;
     struct wire_undo fire_undo[WIRE_UNDO_ROOM]; /* of counting code */
     struct wire_undo call_undo[WIRE_UNDO_ROOM]; /* of code that calls the agent */
     struct wire_restorer restorer[WIRE_RESTORER_ROOM];
-    struct wire_handler handler[WIRE_HANDLER_ROOM];
 };
-enum { WIRE_SHARED_BYTES = 8192 }; /* room for it */
+enum { WIRE_SHARED_BYTES = 4096 }; /* room for it */
+
+struct wire_live {
+    uint32_t load_events;  /* futex: libraries came or went this often; written by the agent */
+    uint32_t load_answers; /* futex: ... and the controller has dealt with this many */
+    uint32_t heartbeat;    /* grows while the controller lives */
+    uint32_t agent_off;    /* set by the controller (detaching) or the agent (controller gone): the agent waits for nothing any more */
+    struct wire_handler handler[WIRE_HANDLER_ROOM];
+    uint8_t scratch[256]; /* for system calls that the process is made to make */
+};
+enum { WIRE_LIVE_BYTES = 4096 }; /* room for it */
 
 struct wire_region {
     uint64_t va;
@@ -173,11 +184,12 @@ enum { WIRE_INDEX_UNIT_SHIFT = 4 };
 enum { WIRE_RECORD_AFTER_PC64 = 112, WIRE_RECORD_AFTER_PC32 = 40 };
 #define WIRE_RECORD_MAGIC 0x6b8f53d1c24e7a95ull
 
-_Static_assert(sizeof(struct wire_shared) == 176 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM + 24 * WIRE_HANDLER_ROOM,
+_Static_assert(sizeof(struct wire_shared) == 152 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM,
                "layout is shared by two data models");
+_Static_assert(sizeof(struct wire_live) == 16 + 24 * WIRE_HANDLER_ROOM + 256 && sizeof(struct wire_live) <= WIRE_LIVE_BYTES, "layout");
 _Static_assert(sizeof(struct wire_shared) <= WIRE_SHARED_BYTES, "room");
 _Static_assert(offsetof(struct wire_shared, shared_va) == 24, "layout");
-_Static_assert(offsetof(struct wire_shared, load_events) == 116, "layout");
+_Static_assert(offsetof(struct wire_shared, region_count) == 92, "layout");
 _Static_assert(sizeof(struct wire_region) == 16 && sizeof(struct wire_site) == 40 && sizeof(struct wire_pc) == 24, "layout");
 
 #endif

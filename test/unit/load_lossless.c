@@ -2,7 +2,6 @@
  * 200 other probes a second come and go in the same process, also in the same functions. The counts must equal the program's own, in 64-
  * and 32-bit processes, started and attached (S2.2, S2.5). */
 #include "base/memory.h"
-#include "drain/counter.h"
 #include "load/process.h"
 #include "load/resolve.h"
 
@@ -272,7 +271,7 @@ static int run_case(int width, bool traced, const char *calls)
     for (int f = 0; f < FUNCS; f++) {
         uint64_t want[POINTS] = {victim.calls[f], victim.calls[f], victim.mids[f]};
         for (int p = 0; p < POINTS; p++) {
-            uint64_t got = drain_counter(load_process_shared(process), counter[f][p]);
+            uint64_t got = load_process_counter(process, counter[f][p]);
             if (got == want[p])
                 continue;
             failures++;
