@@ -118,7 +118,8 @@ $(eval $(call stream_rules,32))
 
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
-FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print trace tree report,$(wildcard src/$(d)/*.c)) src/unwind/walk.c
+FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print trace tree report,$(wildcard src/$(d)/*.c)) src/unwind/walk.c \
+	src/load/left.c src/load/live.c
 FUZZED_OBJ = $(FUZZED_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
 FUZZ_CFLAGS = $(STD) $(WARN) -I. -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 fuzzers: $(FUZZERS)

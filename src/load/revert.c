@@ -402,8 +402,12 @@ static struct err *recover_one(struct target *target, const struct target_maps *
     struct wire_shared head;
     if (!read_theirs(&source, 0, &head, sizeof head))
         return NULL;
+    if ((head.magic ^ WIRE_SHARED_MAGIC) << 8)
+        return NULL; /* it only has the name */
     if (head.magic != WIRE_SHARED_MAGIC || head.width != (uint32_t)target_width(target))
         return err_new(ERR_REFUSED, "process %d: maps memory that says it is of another version of probity", target_pid(target));
+    if (map->writable)
+        return NULL; /* as only controllers have it */
     enum owner owner = find_owner(&head, map);
     if (owner != OWNER_GONE)
         return refuse(target, &head, owner);
@@ -430,7 +434,7 @@ struct err *load_recover(struct target *target)
         return error;
     for (size_t i = 0; i < maps.map.n && !error; i++) {
         uint32_t owner;
-        if (!is_journal(&maps.map.at[i], &owner) || owner == (uint32_t)target_pid(target) || maps.map.at[i].writable)
+        if (!is_journal(&maps.map.at[i], &owner) || owner == (uint32_t)target_pid(target))
             continue;
         error = ++found > MOST
                     ? err_new(ERR_REFUSED, "process %d: maps more than %d memories that say they are of probity", target_pid(target), MOST)

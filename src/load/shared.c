@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { PAGE = 4096 };
+
 /* System call numbers of both ABIs, in the order of enum remote_call. */
 enum remote_call { CALL_MMAP, CALL_MUNMAP, CALL_CLOSE, CALL_MADVISE };
 static const int number64[] = {9, 11, 3, 28}, number32[] = {192, 91, 6, 219};
@@ -91,7 +93,7 @@ static uint64_t round_up(uint64_t value, uint64_t step)
 
 static void lay_out(struct load_process *process, struct wire_shared *shared, int width, uint32_t counter_room)
 {
-    enum { PAGE = 4096, PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4 };
+    enum { PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4 };
     *shared = (struct wire_shared){
         .magic = WIRE_SHARED_MAGIC,
         .owner_pid = (uint32_t)getpid(),
@@ -144,13 +146,49 @@ static struct err *make_memory(struct load_process *process, uint32_t counter_ro
     return NULL;
 }
 
+/* The free range that the kernel would most likely take, the highest; not right under the stack, which grows. 0: none. */
+static struct err *find_free(struct target *target, uint64_t bytes, uint64_t *va)
+{
+    const uint64_t guard = 1 << 20, most = target_width(target) == 64 ? 1ull << 47 : 0xffffe000;
+    struct target_maps maps;
+    ERR_TRY(target_maps_read(target, &maps));
+    *va = 0;
+    for (size_t i = maps.map.n; i-- > 1 && !*va;) {
+        const struct target_map *above = &maps.map.at[i], *below = &maps.map.at[i - 1];
+        if (above->start_va <= most && above->start_va - below->end_va >= bytes + 2 * guard && strcmp(above->path, "[stack]"))
+            *va = (above->start_va - guard - bytes) / PAGE * PAGE;
+    }
+    target_maps_deinit(&maps);
+    return NULL;
+}
+
+/* It says where it is mapped before it is: so it is known for ours, and what there is of us is found by it, should we be killed now. */
+static struct err *map_journal(struct load_process *process, int remote_fd)
+{
+    enum { ATTEMPTS = 4 };
+    struct wire_shared *shared = process->shared;
+    struct err *error = NULL;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        uint64_t wanted, va;
+        err_free(error);
+        ERR_TRY(find_free(process->target, shared->shared_bytes, &wanted));
+        shared->shared_va = wanted;
+        error = load_remote_mmap(process->target, wanted, shared->shared_bytes, PROT_READ,
+                                 MAP_SHARED | MAP_NORESERVE | (wanted ? MAP_FIXED_NOREPLACE : 0), remote_fd, &va);
+        if (!error) {
+            shared->shared_va = va;
+            return NULL;
+        }
+    }
+    return error;
+}
+
 /* The journal comes first: whoever comes after us finds the rest by it. */
 static struct err *map_memory(struct load_process *process, const int remote_fd[2])
 {
     uint64_t va;
     struct wire_shared *shared = process->shared;
-    ERR_TRY(load_remote_mmap(process->target, 0, shared->shared_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, remote_fd[0], &va));
-    shared->shared_va = va;
+    ERR_TRY(map_journal(process, remote_fd[0]));
     ERR_TRY(load_remote_mmap(process->target, 0, load_live_bytes(process->live), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                              remote_fd[1], &va));
     shared->live_va = va;

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_SHARED_MAGIC 0x33797469626f7270ull /* "probity3" */
+#define WIRE_SHARED_MAGIC 0x33797469626f7270ull /* "probity3": the last character is the version */
 #define WIRE_MEMFD_NAME "probity"               /* of the journal's memory; the controller's pid and a time follow */
 
 /* What is where in the agent's code. Those that take a block are called by the code of WIRE_PC_CALL. */
