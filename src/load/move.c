@@ -216,12 +216,18 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
 /* From an address up to the end of its mapping, within reason. */
 static size_t room_above(const struct visitor *visitor, uint64_t va)
 {
-    for (size_t i = 0; i < visitor->maps->map.n; i++) {
-        const struct target_map *map = &visitor->maps->map.at[i];
-        if (va >= map->start_va && va < map->end_va)
-            return map->end_va - va < STACK_SCAN_BYTES ? (size_t)(map->end_va - va) : STACK_SCAN_BYTES;
+    size_t low = 0;
+    for (size_t high = visitor->maps->map.n; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (visitor->maps->map.at[middle].start_va <= va)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return 0;
+    const struct target_map *map = low ? &visitor->maps->map.at[low - 1] : NULL;
+    if (!map || va >= map->end_va)
+        return 0;
+    return map->end_va - va < STACK_SCAN_BYTES ? (size_t)(map->end_va - va) : STACK_SCAN_BYTES;
 }
 
 /* Remembers a stack to scan, unless one that is scanned already includes it. */

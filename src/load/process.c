@@ -18,6 +18,7 @@ struct cached_file {
     ino_t inode;
     off_t size;
     struct timespec changed, modified;
+    uint8_t *image; /* of the kernel's code, which each process can write for itself: all of it, `size` bytes; else NULL */
     struct load_code *code;
 };
 
@@ -34,8 +35,10 @@ void load_cache_destroy(struct load_cache *cache)
 {
     if (!cache)
         return;
-    for (size_t i = 0; i < cache->file.n; i++)
+    for (size_t i = 0; i < cache->file.n; i++) {
         load_code_destroy(cache->file.at[i].code);
+        free(cache->file.at[i].image);
+    }
     VEC_FREE(&cache->file);
     free(cache);
 }
@@ -61,26 +64,33 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static struct load_code *find_code(const struct load_cache *cache, const struct stat *status)
+/* `image` is NULL but for the kernel's code. */
+static struct load_code *find_code(const struct load_cache *cache, const struct stat *status, const uint8_t *image)
 {
     for (size_t i = 0; i < cache->file.n; i++) {
         const struct cached_file *file = &cache->file.at[i];
         if (file->inode == status->st_ino && file->device == status->st_dev && file->size == status->st_size &&
-            is_same_time(&file->changed, &status->st_ctim) && is_same_time(&file->modified, &status->st_mtim))
+            is_same_time(&file->changed, &status->st_ctim) && is_same_time(&file->modified, &status->st_mtim) && !file->image == !image &&
+            (!image || !memcmp(file->image, image, (size_t)file->size)))
             return file->code;
     }
     return NULL;
 }
 
-static struct err *read_code(struct load_process *process, struct load_module *module, int fd)
+/* *image: what was read of the kernel's code, to be kept with it or freed. */
+static struct err *read_code(struct load_process *process, struct load_module *module, int fd, uint8_t **image)
 {
     struct symbol_file *file;
     struct stat status = {0};
     if (fstat(fd, &status))
         return err_errno(ERR_FILE, errno, "%s", module->path);
-    if (module->is_vdso) /* made just now; the kernel has one for each width */
+    if (module->is_vdso) { /* made just now; the kernel has one for each width */
         status = (struct stat){.st_size = status.st_size, .st_dev = (dev_t)target_width(process->target)};
-    module->code = find_code(process->cache, &status);
+        *image = memory_alloc((size_t)status.st_size);
+        if (pread(fd, *image, (size_t)status.st_size, 0) != status.st_size)
+            return err_errno(ERR_FILE, errno, "%s", module->path);
+    }
+    module->code = find_code(process->cache, &status, *image);
     if (module->code)
         return NULL;
     ERR_TRY(symbol_file_open_fd(fd, module->path, &file));
@@ -90,7 +100,8 @@ static struct err *read_code(struct load_process *process, struct load_module *m
     }
     module->code = load_code_create(file);
     VEC_PUSH(&process->cache->file,
-             (struct cached_file){status.st_dev, status.st_ino, status.st_size, status.st_ctim, status.st_mtim, module->code});
+             (struct cached_file){status.st_dev, status.st_ino, status.st_size, status.st_ctim, status.st_mtim, *image, module->code});
+    *image = NULL;
     return NULL;
 }
 
@@ -104,7 +115,9 @@ struct err *load_module_open(struct load_process *process, struct load_module *m
         ERR_TRY(copy_image(process, module, &fd));
     else
         ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
-    struct err *error = read_code(process, module, fd);
+    uint8_t *image = NULL;
+    struct err *error = read_code(process, module, fd, &image);
+    free(image);
     close(fd);
     if (error)
         return error;

@@ -62,10 +62,7 @@ struct err *load_remote_wipe_on_fork(struct target *target, uint64_t va, uint64_
 
 struct err *load_remote_touch(struct target *target, uint64_t va, uint64_t bytes)
 {
-    enum {
-        PAGE = 4096,
-        POPULATE_WRITE = 23
-    }; /* MADV_POPULATE_WRITE, of Linux 5.14; older ones refuse it, and pages come as they are used */
+    enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, of Linux 5.14; older ones refuse it, and pages come as they are used */
     int64_t ignored;
     uint64_t start_va = va / PAGE * PAGE;
     return call(target, CALL_MADVISE, (uint64_t[6]){start_va, va + bytes - start_va, POPULATE_WRITE}, &ignored);

@@ -285,7 +285,8 @@ static bool has_call_near(const uint8_t *bytes, size_t size, int width)
 
 static void scan(struct load_process *process, struct load_module *module, uint64_t start_va, uint64_t end_va, load_requests *out)
 {
-    enum { PIECE = 4 << 20, OVERLAP = MOV_BYTES + CALL_NEAR_BYTES };
+    enum { PIECE = 4 << 20, OVERLAP = MOV_BYTES + CALL_NEAR_BYTES, MOST = 1 << 30 }; /* more is no code, but takes for ever */
+    end_va = end_va - start_va > MOST ? start_va + MOST : end_va;
     int width = target_width(process->target);
     static const char mov64[][MOV_BYTES + 1] = {"\xb8\x0d\0\0\0", "\xb8\x9d\0\0\0", "\xb8\x3d\1\0\0"};
     static const char mov32[][MOV_BYTES + 1] = {"\xb8\xae\0\0\0", "\xb8\xac\0\0\0", "\xb8\x62\1\0\0"};

@@ -2,6 +2,8 @@
  * with a .symtab inside the file itself. The first that has symbols is used. */
 #include "symbol/internal.h"
 
+#include "base/regular.h"
+
 #include <fcntl.h>
 #include <lzma.h>
 #include <stdio.h>
@@ -56,7 +58,7 @@ static bool file_crc(int fd, uint32_t *crc)
 /* Opens a debug file and offers it when it belongs to `of`: by build-id, or where either has none, by `crc`. */
 static bool try_debug_file(const struct symbol_elf *of, const char *path, const uint32_t *crc, symbol_take_fn *take, void *context)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = regular_open(path);
     if (fd < 0)
         return false;
     struct symbol_elf *elf = memory_zero(1, sizeof *elf);

@@ -2,6 +2,8 @@
  * says is paid from the call's budget or has a limit. */
 #include "symbol/dwarf_internal.h"
 
+#include "base/regular.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -155,7 +157,7 @@ static void find_alt(struct symbol_dwarf *dwarf, struct symbol_elf *elf, const c
         goto out;
     const char *slash = strrchr(elf_path, '/');
     char *path = link[0] == '/' || !slash ? memory_text(link) : memory_format("%.*s%s", (int)(slash + 1 - elf_path), elf_path, link);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = regular_open(path);
     struct symbol_elf *alt = memory_zero(1, sizeof *alt);
     alt->image.fd = -1;
     struct err *error = fd < 0 ? err_new(ERR_FILE, "not there") : symbol_image_init(&alt->image, fd, path);
@@ -234,7 +236,7 @@ struct err *symbol_dwarf_open_fd(int fd, const char *path, struct symbol_dwarf *
 struct err *symbol_dwarf_open(const char *path, struct symbol_dwarf **out)
 {
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = regular_open(path);
     if (fd < 0)
         return err_errno(errno == EACCES || errno == EPERM ? ERR_PERMISSION : ERR_SYSTEM, errno, "symbol: %s", path);
     struct err *error = symbol_dwarf_open_fd(fd, path, out);

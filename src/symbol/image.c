@@ -3,6 +3,8 @@
  * costs nothing. */
 #include "symbol/internal.h"
 
+#include "base/regular.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -34,8 +36,7 @@ static uint8_t *map(uint64_t size, uint64_t *mapped)
 
 struct err *symbol_open_path(const char *path, int *fd)
 {
-    /* O_NONBLOCK: opening a FIFO would wait for a writer. */
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *fd = regular_open(path);
     if (*fd >= 0)
         return NULL;
     int number = errno;

@@ -1,5 +1,6 @@
 /* From the module part of a specification to files, when there is no process to ask. */
 #include "base/memory.h"
+#include "base/regular.h"
 #include "symbol/glob.h"
 #include "symbol/spec.h"
 #include "symbol/spec_internal.h"
@@ -44,7 +45,7 @@ static void push_new(path_vec *paths, char *path)
 static int elf_width(const char *path)
 {
     Elf32_Ehdr header;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = regular_open(path);
     ssize_t got = fd < 0 ? -1 : read(fd, &header, sizeof header);
     if (fd >= 0)
         close(fd);

@@ -1,6 +1,8 @@
 /* Memory, mappings and files of a process that is not opened: it is neither stopped nor held, and needs no descriptor. */
 #include "target/internal.h"
 
+#include "base/regular.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -96,7 +98,7 @@ static bool is_same_file(int fd, const struct target_map *map)
 {
     struct stat status;
     /* On file systems with several devices (overlay, btrfs) stat and maps name different devices for one file: the inode decides. */
-    return fstat(fd, &status) == 0 && status.st_ino == map->inode;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == map->inode;
 }
 
 struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
@@ -111,7 +113,7 @@ struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
     *fd = -1;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         if (*fd < 0 && map->path[0] == '/') {
-            *fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+            *fd = regular_open(paths[i]);
             if (*fd >= 0 && !is_same_file(*fd, map)) {
                 close(*fd);
                 *fd = -1;

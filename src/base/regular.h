@@ -1,0 +1,9 @@
+/* Opening files that somebody else has named. */
+#ifndef BASE_REGULAR_H
+#define BASE_REGULAR_H
+
+/* Opens a file for reading. What is no regular file is not opened: some devices begin to do something when they are, and a FIFO would wait.
+ * Then the descriptor is one that fstat(2) tells about, and no more. -1, with errno: there is none, or it may not be read. */
+int regular_open(const char *path);
+
+#endif
