@@ -106,14 +106,14 @@ struct load_process {
     uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
-    uint64_t session_va, process_va; /* of a program: struct wire_session and struct wire_process in the process; else 0 */
+    uint64_t session_va, process_va;                /* of a program: struct wire_session and struct wire_process in the process; else 0 */
     uint64_t place_pcs_offset, place_biases_offset; /* in the journal's memory: uint64_t by place */
     VEC(struct load_body) body;                     /* by clause; va 0: none */
     struct load_pc_map stand;                       /* of stand.c */
     bool stand_is_old;                              /* the journal has changed since */
     uint32_t spaces_used;                           /* of WIRE_SPACES_BYTES */
     uint64_t spaces_offset;                         /* in the journal's memory: struct wire_spaces */
-    VEC(struct load_table) table;                                  /* of stacks.c, as the next */
+    VEC(struct load_table) table;                   /* of stacks.c, as the next */
     VEC(struct load_table_place) table_place;
     bool tid_known;
     bool follow;                   /* stay attached, to see what it and its children execute */

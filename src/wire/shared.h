@@ -184,8 +184,7 @@ enum { WIRE_INDEX_UNIT_SHIFT = 4 };
 enum { WIRE_RECORD_AFTER_PC64 = 112, WIRE_RECORD_AFTER_PC32 = 40 };
 #define WIRE_RECORD_MAGIC 0x6b8f53d1c24e7a95ull
 
-_Static_assert(sizeof(struct wire_shared) == 152 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM,
-               "layout is shared by two data models");
+_Static_assert(sizeof(struct wire_shared) == 152 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM, "layout is shared by two data models");
 _Static_assert(sizeof(struct wire_live) == 16 + 24 * WIRE_HANDLER_ROOM + 256 && sizeof(struct wire_live) <= WIRE_LIVE_BYTES, "layout");
 _Static_assert(sizeof(struct wire_shared) <= WIRE_SHARED_BYTES, "room");
 _Static_assert(offsetof(struct wire_shared, shared_va) == 24, "layout");
