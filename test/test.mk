@@ -22,6 +22,10 @@ FLAGS_now = -Wl,-z,now -fcf-protection
 
 $(foreach w,64 32,$(VICTIMS)/$(w)/v_fault_throw $(VICTIMS)/$(w)/v_fault_throw-static): VICTIM_CFLAGS += -fnon-call-exceptions
 
+# It knows what is in the memory that it shares.
+$(foreach w,64 32,$(VICTIMS)/$(w)/v_hostile): VICTIM_CFLAGS += -Isrc
+$(foreach w,64 32,$(VICTIMS)/$(w)/v_hostile): $(wildcard src/wire/*.h src/wire/*.def)
+
 define library_rules
 $(VICTIMS)/$(1)/v_climb_library: VICTIM_LIBS += -L$(VICTIMS)/$(1) -lv_leaf -Wl,-rpath,'$$$$ORIGIN'
 $(VICTIMS)/$(1)/v_climb_library: $(VICTIMS)/$(1)/libv_leaf.so
@@ -137,7 +141,7 @@ $(filter $(BUILD)/fuzz/stream_%,$(FUZZERS)): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/
 -include $(wildcard $(BUILD)/fuzz/obj/*/*.d $(BUILD)/fuzz/obj/*/*/*.d $(BUILD)/fuzz/obj/*/*/*/*.d)
 
 # The compiler's command lines are in BUILD/log/build.log; a test takes one line.
-TESTED = all victims unit-tests fuzzers
+TESTED = all victims unit-tests fuzzers sanitized
 check:
 	@tool/install-deps.sh --test
 	+@tool/quietly.sh $(BUILD)/log/build.log $(MAKE) -j2 $(TESTED)
@@ -148,6 +152,11 @@ check-long:
 	+@tool/quietly.sh $(BUILD)/log/build.log $(MAKE) -j2 $(TESTED)
 	@BUILD=$(BUILD) PROBITY_LONG=1 test/run.sh
 
+# The controller alone under sanitizers, for tests whose processes are hostile; `make asan` has one already.
+SANITIZED = build-asan
+sanitized: $(if $(filter $(SANITIZED),$(BUILD)),,sanitized-controller)
+sanitized-controller:
+	+@$(MAKE) --no-print-directory BUILD=$(SANITIZED) SANITIZE="$(SANITIZERS)" CFLAGS="-O1 -g1" all
 SANITIZERS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 asan-build:
 	+@tool/quietly.sh build-asan/log/build.log $(MAKE) -j2 BUILD=build-asan SANITIZE="$(SANITIZERS)" $(TESTED)
@@ -173,5 +182,5 @@ install: all
 	install -D -m 755 $(BUILD)/probity $(DESTDIR)$(PREFIX)/bin/probity
 	for page in doc/man/*.1; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/} || exit 1; done
 
-.PHONY: victims unit-tests fuzzers check check-long asan asan-build torture demo install
+.PHONY: victims unit-tests fuzzers check check-long asan asan-build sanitized sanitized-controller torture demo install
 -include $(wildcard $(BUILD)/test/unit/*.d $(BUILD)/test/stream/*/obj/*/*/*/*.d)

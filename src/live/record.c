@@ -215,10 +215,9 @@ static void take_action(struct live_run *run, const struct drain_record *record,
         break;
     case SCRIPT_C_EXIT:
         run->is_over = true;
-        if (action->n_list && record->payload_bytes >= 8) {
-            run->exit_code = (int)*(const int64_t *)record->payload;
-            run->has_exit_code = true;
-        }
+        /* What a process says only where the script asks for something. */
+        run->exit_code = action->has_code && record->payload_bytes >= 8 ? (int)*(const int64_t *)record->payload : 0;
+        run->has_exit_code = true;
         return;
     case SCRIPT_C_CLEAR:
         drain_map_clear(&run->memory, action->map);

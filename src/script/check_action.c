@@ -136,6 +136,7 @@ struct script_expr *check_action(struct checker *c, enum script_call call, const
             return FAIL(c, code->span, "exit() expects an integer (%s provided)", type_text(c, code->type));
         struct script_expr *expr = call_new(c, call, node->span, nothing(c), 1);
         expr->list[0] = to_int(c, code, true);
+        action.has_code = node->n_list;
         return is_bad(code) ? code : finish(c, expr, action);
     }
     case SCRIPT_C_ASSERT: {

@@ -230,6 +230,7 @@ struct script_action {
     uint32_t map; /* print, clear, zero of a map; print: is_map */
     bool is_map;
     uint64_t top, divide; /* print(map, top, divide); 0: not given */
+    bool has_code;        /* exit() is given one */
     const struct script_expr *const *list;
     size_t n_list;
 };
