@@ -149,7 +149,7 @@ static struct err *serve(struct live_run *run, int signal_fd, int wait_ms)
         return err_errno(ERR_SYSTEM, errno, "poll");
     struct signalfd_siginfo info;
     if (ready > 0 && fds[0].revents && read(signal_fd, &info, sizeof info) == sizeof info) {
-        run->is_over = info.ssi_signo != SIGUSR1;
+        run->is_over = info.ssi_signo != SIGUSR1 || !has_signal_clauses(run);
         run->stop_signal = run->is_over ? (int)info.ssi_signo : 0;
         if (!run->is_over)
             live_run_clauses(run, SCRIPT_P_SIGNAL);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/hurry.h"
+#include "base/interrupt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -317,14 +318,15 @@ static struct err *apply_with_maps(struct lookup *lookup, bool *done)
     return moves ? move_threads(lookup, CHANGE_OUT_OF_COPIES) : NULL;
 }
 
-static struct err *apply_stopped(struct lookup *lookup, bool *done)
+/* *why: what keeps it from being done now, if that is known. */
+static struct err *apply_stopped(struct lookup *lookup, bool *done, struct err **why)
 {
     struct change *change = lookup->change;
     struct target *target = change->process->target;
     struct target_maps maps;
     struct err *busy = target_stop(target);
     if (busy && busy->code == ERR_BUSY)
-        return err_free(busy), NULL;
+        return err_free(*why), *why = busy, NULL;
     if (busy)
         return busy;
     ERR_TRY(load_process_check(change->process));
@@ -340,6 +342,9 @@ struct err *load_change_apply(struct change *change)
 {
     /* A thread in a clause has mostly left it at once; one in a system call of the agent has not. */
     enum { ATTEMPTS = 1000, QUICK = 20, QUICK_NS = 50000, WAIT_NS = 1000000 };
+    const uint64_t most_ns = 30000000000;
+    uint64_t begin_ns = clock_now_ns();
+    struct err *why = NULL;
     struct load_process *process = change->process;
     if (!change->added.n && !change->removed.n) {
         if (change->stays_in_hurry)
@@ -355,7 +360,7 @@ struct err *load_change_apply(struct change *change)
     for (int attempt = 0; !error && !done; attempt++) {
         uint64_t start_ns = clock_now_ns();
         hurry_begin();
-        error = apply_stopped(&lookup, &done);
+        error = apply_stopped(&lookup, &done, &why);
         if (!error && done) {
             load_traps_collect(process, NULL, 0);
             error = load_traps_keep(process);
@@ -368,13 +373,19 @@ struct err *load_change_apply(struct change *change)
             err_free(resume);
         if (error || !done || !change->stays_in_hurry)
             hurry_end();
-        if (!error && !done && attempt == ATTEMPTS)
-            error = err_new(ERR_SYSTEM, "process %d: a thread does not leave code that must change", target_pid(process->target));
+        if (!error && !done && interrupt_pending())
+            error = err_new(ERR_BUSY, "process %d: interrupted while its probes were being changed", target_pid(process->target));
+        uint64_t waited_ns = clock_now_ns() - begin_ns;
+        if (!error && !done && ((attempt >= ATTEMPTS && waited_ns > most_ns / 3) || waited_ns > most_ns)) {
+            error = why ? why : err_new(ERR_BUSY, "process %d: a thread does not leave code that must change", target_pid(process->target));
+            why = NULL;
+        }
         if (!error && !done)
             target_pause(process->target, attempt < QUICK ? QUICK_NS : WAIT_NS);
         if (!error && !done && process->wait)
             process->wait(process->wait_context); /* right before the next attempt: a ring is full again soon */
     }
+    err_free(why);
     VEC_FREE(&lookup.window);
     VEC_FREE(&lookup.removed_pc);
     return error;

@@ -18,11 +18,6 @@ struct load_semaphore {
     uint64_t va, start_va, inode, device;
 };
 
-struct load_stop {
-    pid_t tid;
-    int status;
-};
-
 struct load_member {
     struct load_session *session;
     VEC(struct load_semaphore) semaphore; /* that were raised */
@@ -57,10 +52,9 @@ struct load_session {
     struct load_rows row;
     struct load_mapped_list mapped;
     VEC(struct load_member *) member;
-    int event_fd;                 /* written by watchers */
-    int child_fd;                 /* readable when SIGCHLD is pending: a traced thread stopped */
-    int poll_fd;                  /* both of them */
-    VEC(struct load_stop) orphan; /* stops of threads that nobody knows yet: a child whose parent's stop comes later */
+    int event_fd; /* written by watchers */
+    int child_fd; /* readable when SIGCHLD is pending: a traced thread stopped */
+    int poll_fd;  /* both of them */
     int status;
     pid_t command_pid;
     uint64_t pause_ns;

@@ -262,17 +262,35 @@ static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buf
 
 /* ---- all threads ---- */
 
+/* A parked thread stands behind its system call, or before it when the kernel makes it again. */
+static void visit_parked(struct visitor *visitor, struct target_thread *thread)
+{
+    enum { CALL_BYTES = 2 };
+    uint64_t pc = thread->regs.rip;
+    bool is_ours = visitor->is_ours(visitor->context, pc);
+    if (!is_ours && thread->call >= 0 && visitor->is_ours(visitor->context, pc - CALL_BYTES)) {
+        is_ours = true;
+        pc -= CALL_BYTES;
+    }
+    struct load_move_regs move = {.pc = pc, .must_stay = is_ours, .fire = {.sp = thread->regs.rsp}};
+    visitor->visit(visitor->context, thread, &move);
+}
+
 static void visit_thread(struct visitor *visitor, struct target_thread *thread)
 {
     struct user_regs_struct *regs = &thread->regs;
+    visitor->stack[0] = regs->rsp;
+    visitor->stack_count = 1;
+    if (thread->parked) {
+        visit_parked(visitor, thread);
+        return;
+    }
     bool is_ours = visitor->is_ours(visitor->context, regs->rip);
     if (is_ours)
         target_thread_restart_here(visitor->target, thread);
     struct load_move_regs move = {.pc = regs->rip,
                                   .must_stay = is_ours && target_thread_has_fault(visitor->target, thread),
                                   .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
-    visitor->stack[0] = regs->rsp;
-    visitor->stack_count = 1;
     if (!visitor->visit(visitor->context, thread, &move))
         return;
     target_thread_move_fault(thread, regs->rip, move.pc);
@@ -295,6 +313,12 @@ static struct err *visit_all(struct visitor *visitor)
             error = scan_stack(visitor, visitor->stack[k], buffer);
     }
     free(buffer);
+    struct target *target = visitor->target;
+    for (size_t i = 0; i < target_sharer_count(target) && !error; i++) {
+        visitor->target = target_sharer(target, i);
+        error = visit_all(visitor);
+    }
+    visitor->target = target;
     return error;
 }
 

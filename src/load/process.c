@@ -450,8 +450,11 @@ static struct err *revert_children(struct load_process *process)
     target_find_by_map(name, target_pid(process->target), &pids);
     for (size_t i = 0; i < pids.n; i++) {
         struct target *child = NULL;
+        pid_t parent;
         if (!has_journal(process, pids.at[i]))
             continue;
+        if (target_is_vforked(pids.at[i], &parent))
+            continue; /* its memory is its parent's, and dealt with there */
         struct err *error = target_open(pids.at[i], &child);
         if (!error)
             error = load_revert(process, child);
@@ -472,6 +475,8 @@ struct err *load_process_detach(struct load_process *process)
     target_hold(process->target, false);
     if (process->shared && process->shared->shared_va && !process->detached) {
         process->detached = true;
+        load_traps_adopt(process); /* children that hold their parent up are served from now on */
+        target_be_patient(process->target);
         error = revert_one(process, process->target);
         for (size_t i = 0; load_traps_adopt(process), i < process->child.n; i++) {
             struct err *child_error = revert_one(process, process->child.at[i]);

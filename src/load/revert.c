@@ -249,11 +249,14 @@ static struct err *unmap(struct revert *revert)
     return error;
 }
 
-static struct err *try_revert(struct revert *revert, bool patient, bool *done)
+/* *why: what keeps it from being done now, if that is known. */
+static struct err *try_revert(struct revert *revert, bool patient, bool *done, struct err **why)
 {
     struct err *busy = target_stop(revert->target);
+    err_free(*why);
+    *why = NULL;
     if (busy && busy->code == ERR_BUSY)
-        return err_free(busy), *done = false, NULL;
+        return *why = busy, *done = false, NULL;
     if (busy)
         return busy;
     /* As long as a thread has to stay in our code, a signal handler still needs the probe that shows it where it was. */
@@ -269,8 +272,9 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done)
     revert->restored = true;
     ERR_TRY(load_visit_threads(revert->target, NULL, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
-    *done = !revert->still_inside && target_can_call(revert->target);
-    if (*done && revert->left.head.trap_handler_va)
+    bool clears = revert->left.head.trap_handler_va != 0;
+    *done = !revert->still_inside && (clears ? target_can_call(revert->target) : target_memory_caller(revert->target) != NULL);
+    if (*done && clears)
         ERR_TRY(target_clear_trap_handler(revert->target, revert->left.head.trap_handler_va));
     return *done ? unmap(revert) : NULL;
 }
@@ -299,10 +303,12 @@ static void release_agent(struct revert *revert)
 static struct err *revert_all(struct revert *revert)
 {
     enum { LAST_ATTEMPTS = 400, PATIENT_ATTEMPTS = 400, WAIT_NS = 5000000 };
-    const uint64_t patient_ns = 5000000000;
+    const uint64_t patient_ns = 5000000000, most_ns = 30000000000;
+    struct err *why = NULL;
     int last_attempts = 0;
     uint64_t start_ns = clock_now_ns();
     struct target *target = revert->target;
+    target_be_patient(target);
     struct err *error = NULL;
     bool done = false;
     revert->map = (struct load_pc_map){revert->left.pc, revert->left.head.pc_count};
@@ -311,7 +317,7 @@ static struct err *revert_all(struct revert *revert)
     release_agent(revert);
     for (int attempt = 0; !error && !done; attempt++) {
         bool patient = has_handlers(&revert->left.head) && (attempt < PATIENT_ATTEMPTS || clock_now_ns() - start_ns < patient_ns);
-        error = try_revert(revert, patient, &done);
+        error = try_revert(revert, patient, &done, &why);
         if (revert->restored || error) /* until then there are traps to be dealt with */
             target_keep(target, NULL, NULL, NULL);
         struct err *resume = target_resume(target);
@@ -320,14 +326,21 @@ static struct err *revert_all(struct revert *revert)
         else
             err_free(resume);
         last_attempts += revert->restored || !patient;
-        if (!error && !done && last_attempts == LAST_ATTEMPTS)
-            error = err_new(ERR_SYSTEM, "process %d: probes are off, but a thread does not leave our code, which stays mapped",
-                            target_pid(target));
+        bool is_late = clock_now_ns() - start_ns > most_ns;
+        if (!error && !done && (last_attempts >= LAST_ATTEMPTS || is_late) && revert->restored)
+            error = err_new(ERR_BUSY, "process %d: its probes are off, but %s, so memory of ours stays mapped until the next attach",
+                            target_pid(target),
+                            revert->still_inside ? "a thread does not leave our code"
+                                                 : "no thread of it can be borrowed, because it waits in the kernel");
+        if (!error && !done && is_late)
+            error = err_new(ERR_BUSY, "process %d: its probes stay until the next attach, because it can not be stopped: %s",
+                            target_pid(target), why ? why->message : "a thread does not leave our code");
         prepare_walks(revert);
         if (!error && !done)
             target_pause(target, WAIT_NS);
     }
     end_walks(revert);
+    err_free(why);
     load_left_deinit(&revert->left);
     return error;
 }

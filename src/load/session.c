@@ -195,6 +195,7 @@ struct err *load_session_detach(struct load_session *session)
             err_free(error);
     }
     session->member.n = 0;
+    target_wait_for_leaving(1000000000); /* mostly some milliseconds; with our end the kernel lets the rest go */
     return first;
 }
 
@@ -206,7 +207,6 @@ struct err *load_session_destroy(struct load_session *session)
     names_deinit(&session->names);
     load_mapped_deinit(&session->mapped);
     load_cache_destroy(session->cache);
-    VEC_FREE(&session->orphan);
     close(session->poll_fd);
     close(session->child_fd);
     close(session->event_fd);
@@ -222,12 +222,26 @@ int load_session_event_fd(const struct load_session *session)
     return session->poll_fd;
 }
 
-static bool offer_stop(struct load_session *session, const struct load_stop *stop)
+static bool offer_stop(struct load_session *session, pid_t tid, int status)
 {
     for (size_t i = 0; i < session->member.n; i++)
-        if (load_process_handle_stop(session->member.at[i]->process, stop->tid, stop->status))
+        if (load_process_handle_stop(session->member.at[i]->process, tid, status))
             return true;
     return false;
+}
+
+/* Stops of threads that nobody knew when they were told of: a child whose parent's stop comes later. */
+static void offer_strays(struct load_session *session)
+{
+    for (size_t i = target_stray_count(); i-- > 0;) {
+        int status;
+        if (i >= target_stray_count())
+            continue;
+        pid_t tid = target_stray(i, &status);
+        target_take_back(tid, &status);
+        if (!offer_stop(session, tid, status))
+            target_put_back(tid, status);
+    }
 }
 
 /* A bounded number at a time: a busy trap must not keep the caller from everything else. */
@@ -235,16 +249,14 @@ static void handle_stops(struct load_session *session)
 {
     enum { AT_ONCE = 64 };
     struct signalfd_siginfo info;
-    struct load_stop stop;
+    int status;
     while (read(session->child_fd, &info, sizeof info) > 0)
         ;
     int handled = 0;
-    for (; handled < AT_ONCE && (stop.tid = target_next_stop(&stop.status)); handled++) {
-        if (!offer_stop(session, &stop))
-            VEC_PUSH(&session->orphan, stop);
-        for (size_t i = session->orphan.n; i-- > 0;)
-            if (offer_stop(session, &session->orphan.at[i]))
-                session->orphan.at[i] = session->orphan.at[--session->orphan.n];
+    for (pid_t tid; handled < AT_ONCE && (tid = target_next_stop(&status)); handled++) {
+        if (!offer_stop(session, tid, status))
+            target_put_back(tid, status);
+        offer_strays(session);
     }
     if (handled == AT_ONCE)
         eventfd_write(session->event_fd, 1);

@@ -43,7 +43,8 @@ struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes,
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes)
 {
     int64_t result;
-    ERR_TRY(call(target, CALL_MUNMAP, (uint64_t[6]){va, bytes}, &result));
+    struct target *caller = target_memory_caller(target);
+    ERR_TRY(call(caller ? caller : target, CALL_MUNMAP, (uint64_t[6]){va, bytes}, &result));
     return result < 0 ? failed(target, "munmap", result) : NULL;
 }
 

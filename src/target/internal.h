@@ -21,6 +21,11 @@ struct target_deadline {
     int64_t end_ms;  /* when it should end, CLOCK_MONOTONIC */
 };
 
+struct target_sharer {
+    struct target *target;
+    bool is_ours; /* opened for this stop */
+};
+
 struct target {
     pid_t pid;
     int width;
@@ -31,7 +36,12 @@ struct target {
     bool reaped;             /* is_child: `exit_status` is valid */
     target_trap_fn *at_trap; /* see target_keep() */
     target_serve_fn *serve;
-    void *trap_context;
+    void *trap_context, *serve_context;
+    VEC(struct target_sharer) sharer;     /* while it is stopped: see target_sharer() */
+    struct target *parent;                /* that it was forked from while that was kept, as long as that is open; else NULL */
+    VEC(struct target *) kin;             /* whose parent it is */
+    VEC(struct target *) to_give;         /* of these, those that target_next_child() has yet to give out */
+    bool patient;                         /* see target_be_patient() */
     VEC(struct target_deadline) deadline; /* one a thread */
     VEC(pid_t) forked;                    /* children that target_next_child() has not given out */
     bool executed;
@@ -64,6 +74,27 @@ bool target_thread_is_borrowable(struct target *target, struct target_thread *th
 /* Whether an interrupted call with a timeout in milliseconds has had its time; if not, its timeout becomes what is left. */
 bool target_thread_timed_out(struct target *target, struct target_thread *thread);
 struct err *target_thread_write_regs(struct target_thread *thread);
+/* As waitpid(), but for half a minute at most: then, and when nothing is to be waited for, false. */
+bool target_wait_for(pid_t tid, int *status);
+/* stray.c: a thread that could not be let go is, as soon as it stops. */
+void target_let_go_later(pid_t tid);
+bool target_is_leaving(pid_t tid);
+/* It is wanted again. False: it was not leaving. */
+bool target_stay(pid_t tid);
+/* What waitpid() has said of a thread. False: it is not one that is to be let go. */
+bool target_let_go_now(pid_t tid, int status);
+void target_serve_leaving(void);
+/* park.c: see struct target_thread. False: the thread does not wait in the kernel. */
+bool target_thread_park(const struct target *target, struct target_thread *thread);
+/* Whether a parked thread is in a system call that makes processes. */
+bool target_thread_starts_process(const struct target *target, const struct target_thread *thread);
+bool target_is_dumping(pid_t pid);
+/* Stops who shares the memory with a stopped target. *all: no process is on the way that could yet come to share it. */
+struct err *target_stop_sharers(struct target *target, bool *all);
+struct err *target_release_sharers(struct target *target);
+void target_forget_kin(struct target *target);
+/* A child that the kernel has attached us to. NULL: it is let go. */
+struct target *target_open_forked(struct target *parent, pid_t pid);
 /* Lets a kept thread go on. */
 void target_thread_continue(struct target_thread *thread);
 /* Notes what waitpid() said about a thread that should be stopped. False when it is gone. */

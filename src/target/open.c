@@ -135,6 +135,12 @@ static struct err *check_process(pid_t pid)
         return err_new(ERR_NO_PROCESS, "process %d: is a thread; its process is %s", pid, value);
     if (target_status_field(pid, pid, "TracerPid", value, sizeof value) && atoi(value) != 0)
         return err_new(ERR_REFUSED, "process %d: is already traced by process %s (a debugger?); end that first", pid, value);
+    if (target_is_dumping(pid))
+        return err_new(ERR_NO_PROCESS, "process %d: has ended and is writing its memory to a core file", pid);
+    pid_t parent;
+    if (target_is_vforked(pid, &parent))
+        return err_new(ERR_REFUSED, "process %d: was vforked and still runs in the memory of its parent; trace that: process %d", pid,
+                       parent);
     return NULL;
 }
 
@@ -274,6 +280,13 @@ void target_close(struct target *target)
     err_free(target_resume(target));
     if (target_ended(target))
         reap_threads(target);
+    target_forget_kin(target);
+    for (size_t i = 0; i < target->to_give.n; i++)
+        target_close(target->to_give.at[i]);
+    VEC_FREE(&target->to_give);
+    for (size_t i = 0; i < target->forked.n; i++) /* the kernel has attached us, and nobody wants them */
+        target_let_go_later(target->forked.at[i]);
+    target_serve_leaving();
     close(target->mem_fd);
     close(target->pidfd);
     VEC_FREE(&target->thread);

@@ -193,9 +193,14 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
         int status;
         if (ptrace(PTRACE_SYSCALL, thread->tid, 0, 0))
             return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: continue", thread->tid);
-        while (waitpid(thread->tid, &status, __WALL) < 0)
-            if (errno != EINTR)
-                return target_gone(target);
+        if (!target_wait_for(thread->tid, &status)) {
+            /* The stub puts the thread right by itself, whenever that is: it must stay, and the thread is let go when it stops. */
+            thread->stopped = false;
+            target->stub.va = 0;
+            return target_ended(target)
+                       ? target_gone(target)
+                       : err_new(ERR_BUSY, "process %d: thread %d does not come back from a system call", target->pid, thread->tid);
+        }
         if (!WIFSTOPPED(status)) {
             target_thread_note(target, thread, status);
             thread->stopped = false;

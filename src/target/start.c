@@ -39,11 +39,8 @@ static struct err *await_exec(pid_t child, const char *name, int error_fd)
 {
     for (;;) {
         int status, number;
-        if (waitpid(child, &status, __WALL) < 0) {
-            if (errno == EINTR)
-                continue;
-            return err_errno(ERR_SYSTEM, errno, "%s: wait", name);
-        }
+        if (!target_wait_for(child, &status))
+            return err_new(ERR_BUSY, "%s: can not be started: the kernel does not come back from executing it", name);
         if (!WIFSTOPPED(status)) {
             if (read(error_fd, &number, sizeof number) == sizeof number)
                 return exec_error(name, number);
@@ -105,8 +102,9 @@ struct err *target_start(char *const argv[], struct target **out)
     }
     if (error) {
         if (child > 0) {
+            int status;
             kill(child, SIGKILL);
-            waitpid(child, NULL, __WALL);
+            target_wait_for(child, &status);
         }
         return error;
     }

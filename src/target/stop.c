@@ -7,6 +7,7 @@
 #include "target/internal.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -138,6 +139,7 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
         return false;
     }
     thread->stopped = true;
+    thread->parked = false;
     int event = status >> 16;
     thread->signal = event || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
     unsigned long child;
@@ -151,11 +153,14 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
 
 static bool seize(struct target *target, pid_t tid, struct err **error)
 {
-    if (ptrace(PTRACE_SEIZE, tid, 0, target_ptrace_options(target))) {
+    bool was_leaving = target_stay(tid); /* it is still ours, and told to stop */
+    if (was_leaving || ptrace(PTRACE_SEIZE, tid, 0, target_ptrace_options(target))) {
         char tracer[16];
-        if (errno == EPERM && target->at_trap && target_status_field(target->pid, tid, "TracerPid", tracer, sizeof tracer) &&
-            atoi(tracer) == getpid()) {
+        if (was_leaving || (errno == EPERM && target->at_trap &&
+                            target_status_field(target->pid, tid, "TracerPid", tracer, sizeof tracer) && atoi(tracer) == getpid())) {
             /* Started by a thread that we keep: the kernel has attached us already, and it stops by itself. */
+            if (was_leaving)
+                ptrace(PTRACE_INTERRUPT, tid, 0, 0);
             VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
             return true;
         }
@@ -179,6 +184,8 @@ static bool has_trap_to_tell(struct target *target, const struct target_thread *
 pid_t target_take_stop(const struct target *target, pid_t tid, int *status)
 {
     siginfo_t info = {0};
+    if (target_take_back(tid, status))
+        return tid;
     if (!target->end_is_awaited || tid != target->pid)
         return waitpid(tid, status, __WALL | WNOHANG);
     if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL))
@@ -190,10 +197,17 @@ pid_t target_take_stop(const struct target *target, pid_t tid, int *status)
     return waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL) || info.si_pid == tid ? -1 : 0;
 }
 
-/* Waits for one thread. A thread that waits for its vfork child stops only when the child has gone on, so others are served meanwhile. */
-static struct err *await_stop(struct target *target, pid_t tid, int *status, pid_t *got)
+/* Waits for one thread: until it stops, has ended (*got < 0) or is parked (*got == 0). Its parent or its child may be kept by us, so others
+ * are served meanwhile. */
+static struct err *await_stop(struct target *target, struct target_thread *thread, int *status, pid_t *got)
 {
-    enum { QUICK = 200, SLOW = 8000, WAIT_NS = 100000 }; /* a second or so: on a busy machine a thread waits long for its turn */
+    enum {
+        QUICK = 200,
+        SLOW = 8000,
+        WAIT_NS = 100000,
+        LOOK_EVERY = 32
+    }; /* a second or so: on a busy machine a thread waits long for its turn */
+    pid_t tid = thread->tid;
     for (int attempt = 0; attempt < SLOW; attempt++) {
         *got = target_take_stop(target, tid, status);
         if (*got != 0 && !(*got < 0 && errno == EINTR))
@@ -203,9 +217,17 @@ static struct err *await_stop(struct target *target, pid_t tid, int *status, pid
         else
             nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
         if (attempt > QUICK && target->serve)
-            target->serve(target->trap_context);
+            target->serve(target->serve_context);
+        if (attempt < QUICK || attempt % LOOK_EVERY)
+            continue;
+        target_serve_leaving();
+        if (target_is_dumping(target->pid))
+            return err_new(ERR_NO_PROCESS, "process %d: has ended and is writing its memory to a core file", target->pid);
+        *got = 0;
+        if (target_thread_park(target, thread))
+            return NULL;
     }
-    return err_new(ERR_BUSY, "process %d: thread %d does not stop (it may wait for a child it vforked)", target->pid, tid);
+    return err_new(ERR_BUSY, "process %d: thread %d does not stop", target->pid, tid);
 }
 
 /* Waits for the main thread, or for all others. */
@@ -215,14 +237,18 @@ static struct err *await_some(struct target *target, bool is_main)
         struct target_thread *thread = &target->thread.at[i];
         int status;
         pid_t got;
-        if (thread->stopped || (thread->tid == target->pid) != is_main) {
+        if (thread->stopped || thread->parked || (thread->tid == target->pid) != is_main) {
             i++;
             continue;
         }
-        ERR_TRY(await_stop(target, thread->tid, &status, &got));
+        ERR_TRY(await_stop(target, thread, &status, &got));
         thread = &target->thread.at[i];
         if (!target->stop_ns)
             target->stop_ns = clock_now_ns();
+        if (got == 0) { /* parked */
+            i++;
+            continue;
+        }
         if (got < 0 || !target_thread_note(target, thread, status)) {
             forget_thread(target, thread);
             continue;
@@ -278,12 +304,14 @@ static struct err *seize_threads(struct target *target, bool only_one, size_t *f
 static struct err *interrupt_kept(struct target *target)
 {
     for (size_t i = 0; i < target->thread.n; i++)
-        if (!target->thread.at[i].stopped)
+        if (!target->thread.at[i].stopped) {
+            target->thread.at[i].parked = false; /* where it waits now is looked at again */
             ptrace(PTRACE_INTERRUPT, target->thread.at[i].tid, 0, 0);
+        }
     return await_stops(target);
 }
 
-struct err *target_stop(struct target *target)
+static struct err *stop_all(struct target *target)
 {
     ERR_TRY(interrupt_kept(target));
     /* A running thread may start another behind our back: go round until a whole pass finds nothing new. */
@@ -292,6 +320,21 @@ struct err *target_stop(struct target *target)
         ERR_TRY(await_stops(target));
     }
     return target->thread.n ? NULL : target_gone(target);
+}
+
+struct err *target_stop(struct target *target)
+{
+    enum { ATTEMPTS = 50, WAIT_NS = 1000000 };
+    /* A thread that is about to start a process, or whose vforked child has just gone on, is soon where it can be told what it does. */
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        bool all;
+        ERR_TRY(stop_all(target));
+        ERR_TRY(target_stop_sharers(target, &all));
+        if (all)
+            return NULL;
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
+    return err_new(ERR_BUSY, "process %d: a thread is starting a process and does not stop", target->pid);
 }
 
 bool target_can_call(struct target *target)
@@ -309,24 +352,52 @@ static struct err *stop_some(struct target *target)
     size_t found;
     ERR_TRY(seize_threads(target, true, &found));
     ERR_TRY(await_stops(target));
+    if (target->thread.n && target->thread.at[0].parked)
+        return target_stop(target); /* another one can make the calls */
     return target->thread.n ? NULL : target_gone(target);
+}
+
+void target_be_patient(struct target *target)
+{
+    target->patient = true;
+}
+
+static struct err *cannot_call(const struct target *target)
+{
+    pid_t waits = 0;
+    for (size_t i = 0; i < target->thread.n && !waits; i++)
+        waits = target->thread.at[i].parked ? target->thread.at[i].tid : 0;
+    if (waits)
+        return err_new(ERR_BUSY,
+                       "process %d: thread %d waits in the kernel, for a child that it has vforked or for a device, and no other can be "
+                       "borrowed; try again when it goes on",
+                       target->pid, waits);
+    return err_new(ERR_BUSY, "process %d: is busy with signals or children; try again", target->pid);
 }
 
 struct err *target_stop_one(struct target *target)
 {
     enum { ATTEMPTS = 500, WAIT_NS = 2000000 };
+    const uint64_t most_ns = 10000000000;
+    uint64_t start_ns = clock_now_ns();
     /* A thread that has a signal to deliver first, or waits for a child, will have done so soon. */
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    for (int attempt = 0;; attempt++) {
         struct err *error = stop_some(target);
         if (!error && (target_can_call(target) || target->hold))
             return NULL;
         if (error && error->code != ERR_BUSY)
             return error;
+        bool wanted = !target->patient && interrupt_pending();
+        if (wanted || (attempt >= ATTEMPTS && clock_now_ns() - start_ns > most_ns) || clock_now_ns() - start_ns > 3 * most_ns) {
+            if (!error)
+                error = wanted ? err_new(ERR_BUSY, "process %d: interrupted before it was there", target->pid) : cannot_call(target);
+            err_free(target_resume(target));
+            return error;
+        }
         err_free(error);
         ERR_TRY(target_resume(target));
         nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
     }
-    return err_new(ERR_BUSY, "process %d: is busy with signals or children; try again", target->pid);
 }
 
 struct err *target_glance(struct target *target, pid_t tid, struct user_regs_struct *regs, void *stack, size_t size, size_t *got)
@@ -352,7 +423,7 @@ struct err *target_glance(struct target *target, pid_t tid, struct user_regs_str
 bool target_is_running(const struct target *target)
 {
     for (size_t i = 0; i < target->thread.n; i++)
-        if (!target->thread.at[i].stopped)
+        if (!target->thread.at[i].stopped && !target->thread.at[i].parked)
             return true;
     return target->thread.n == 0;
 }
@@ -364,6 +435,8 @@ struct err *target_write_regs(struct target *target)
     for (size_t i = 0; i < target->thread.n; i++)
         if (target->thread.at[i].stopped)
             ERR_TRY(target_thread_write_regs(&target->thread.at[i]));
+    for (size_t i = 0; i < target->sharer.n; i++)
+        ERR_TRY(target_write_regs(target->sharer.at[i].target));
     return NULL;
 }
 
@@ -401,18 +474,19 @@ struct err *target_let_some_on(struct target *target, const target_pids *tids, u
     return target_stop(target);
 }
 
-/* Only a stopped thread can be let go of. One that does not stop yet stays in the list, for the next time. */
+/* Only a stopped thread can be let go of. */
 static bool stop_now(struct target *target, struct target_thread *thread)
 {
-    int status;
+    int status, attempts = thread->parked ? 1 : 50;
     ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
-    for (int attempt = 0; attempt < 50; attempt++) {
+    for (int attempt = 0; attempt < attempts; attempt++) {
         pid_t got = target_take_stop(target, thread->tid, &status);
         if (got > 0 && target_thread_note(target, thread, status))
             return err_free(target_thread_settle(target, thread)), true;
         if (got != 0 && !(got < 0 && errno == EINTR))
             return thread->tid = 0, false;
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        if (attempt + 1 < attempts)
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     return false;
 }
@@ -435,6 +509,11 @@ struct err *target_resume(struct target *target)
     struct err *first = target_remote_end(target);
     if (target->hold)
         return first ? first : target_write_regs(target);
+    struct err *others = target_release_sharers(target);
+    if (!first)
+        first = others;
+    else
+        err_free(others);
     size_t kept = 0;
     for (size_t i = 0; i < target->thread.n; i++) {
         struct target_thread *thread = &target->thread.at[i];
@@ -453,8 +532,11 @@ struct err *target_resume(struct target *target)
             thread->signal = 0;
             thread->stopped = false;
         }
-        if (thread->tid && (target->at_trap || running))
+        thread->parked = false;
+        if (thread->tid && target->at_trap)
             target->thread.at[kept++] = *thread;
+        else if (thread->tid && running)
+            target_let_go_later(thread->tid);
     }
     target->thread.n = kept;
     target->stop_ns = 0;

@@ -30,6 +30,8 @@ struct target_thread {
     pid_t tid;
     int signal;           /* a signal that is being delivered and must be passed on when the thread goes on, else 0 */
     bool stopped;         /* stopped now; `regs` are valid */
+    bool parked;          /* can not be stopped now, but will not execute its program either (park.c); of `regs` rip and rsp are valid */
+    int call;             /* of a parked one: the system call it is in, -1: none */
     bool regs_changed;    /* set by whoever changes `regs`; written back before the thread goes on */
     bool restart_pending; /* in a system call that the kernel will restart (taking 2 from the pc) or end when the thread goes on */
     bool interrupted;     /* in a system call that our stop has ended with EINTR; it is made again when the thread goes on */
@@ -101,8 +103,18 @@ void target_thread_move_fault(struct target_thread *thread, uint64_t from_va, ui
 /* Whether the thread is yet to be told of a fault that it had before it stopped; what it will be told can not be changed. */
 bool target_thread_has_fault(const struct target *target, const struct target_thread *thread);
 
+/* Other processes that run in the target's memory, as vforked children do: while it is stopped they are, too. */
+size_t target_sharer_count(const struct target *target);
+struct target *target_sharer(const struct target *target, size_t index);
+/* Which of them can make a system call that concerns only the memory: the target, one of those, or NULL. */
+struct target *target_memory_caller(struct target *target);
+/* Whether it runs in its parent's memory. */
+bool target_is_vforked(pid_t pid, pid_t *parent);
+
 /* Stops every thread, or (of a target that is not kept) only one that can make remote calls. Already stopped threads stay so. */
-struct err *target_stop(struct target *target);
+struct err *target_stop(struct target *target); /* ERR_BUSY: some thread does not, and why */
+/* From now on it is left: waiting for it goes on although the user has asked for the end (base/interrupt.h). */
+void target_be_patient(struct target *target);
 struct err *target_stop_one(struct target *target);
 /* Stops one thread of a target that is not held, takes its registers and what it has on its stack, and lets it go. *got: how much of the
  * stack. ERR_BUSY when the target is held, ERR_NO_PROCESS when the thread has ended. */
@@ -141,6 +153,13 @@ struct target_action {
 struct err *target_read_actions(struct target *target, struct target_action out[TARGET_SIGNALS]);
 /* Takes what the kernel has to say about any traced thread: its id and status, or 0 when there is nothing. */
 pid_t target_next_stop(int *status);
+/* A stop of a thread that nobody knows yet: it is kept until somebody waits for it or asks. */
+void target_put_back(pid_t tid, int status);
+size_t target_stray_count(void);
+pid_t target_stray(size_t index, int *status);
+bool target_take_back(pid_t tid, int *status);
+/* Threads of targets that are closed may have to be let go yet: waits for that, but no longer than so. */
+void target_wait_for_leaving(uint64_t ns);
 /* False when the thread is not one of the target's. */
 bool target_handle_stop(struct target *target, pid_t tid, int status);
 /* A child that the kept target forked; it is traced and stopped. NULL when there is none. The child has the same traps. */

@@ -100,8 +100,11 @@ struct err *target_clear_trap_handler(struct target *target, uint64_t handler_va
 void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn *serve, void *context)
 {
     target->at_trap = at_trap;
-    target->serve = serve;
     target->trap_context = context;
+    if (serve) { /* what is served stays so: a vforked child holds its parent up whether or not that is kept */
+        target->serve = serve;
+        target->serve_context = context;
+    }
     for (size_t i = 0; i < target->thread.n; i++)
         if (target->thread.at[i].stopped)
             ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
@@ -143,7 +146,9 @@ struct err *target_thread_take_trap(struct target *target, struct target_thread 
 
 pid_t target_next_stop(int *status)
 {
-    pid_t tid = waitpid(-1, status, __WALL | WNOHANG);
+    pid_t tid;
+    while ((tid = waitpid(-1, status, __WALL | WNOHANG)) > 0 && target_let_go_now(tid, *status))
+        ;
     return tid > 0 ? tid : 0;
 }
 
@@ -163,7 +168,7 @@ bool target_finish_exec(pid_t pid)
 {
     for (int status;;) {
         ptrace(PTRACE_SYSCALL, pid, 0, 0);
-        if (waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
+        if (!target_wait_for(pid, &status) || !WIFSTOPPED(status))
             return false; /* it was killed; its end is noticed elsewhere */
         if (WSTOPSIG(status) == (SIGTRAP | 0x80) && status >> 16 == 0)
             return true;
@@ -240,34 +245,45 @@ void target_pause(struct target *target, uint64_t ns)
         if (target_is_kept(target))
             target_serve(target);
         if (target->serve)
-            target->serve(target->trap_context);
+            target->serve(target->serve_context);
+        target_serve_leaving();
     } while (clock_now_ns() < end_ns);
+}
+
+struct target *target_open_forked(struct target *parent, pid_t pid)
+{
+    struct target *child = NULL;
+    int status;
+    /* The new child's first stop may or may not have been taken by target_next_stop(). */
+    struct err *error = target_open_traced(pid, &child);
+    if (error) {
+        err_free(error);
+        target_let_go_later(pid);
+        return NULL;
+    }
+    child->at_trap = parent->at_trap;
+    child->serve = parent->serve;
+    child->serve_context = parent->serve_context;
+    child->trap_context = parent->trap_context;
+    memcpy(child->trap_action, parent->trap_action, sizeof child->trap_action);
+    child->has_trap_action = parent->has_trap_action;
+    child->follow = parent->follow;
+    child->parent = parent;
+    VEC_PUSH(&parent->kin, child);
+    VEC_PUSH(&child->thread, (struct target_thread){.tid = pid});
+    if (target_take_stop(child, pid, &status) == pid)
+        target_handle_stop(child, pid, status);
+    return child;
 }
 
 struct target *target_next_child(struct target *target)
 {
+    if (target->to_give.n)
+        return target->to_give.at[--target->to_give.n];
     while (target->forked.n) {
-        pid_t pid = target->forked.at[--target->forked.n];
-        struct target *child = NULL;
-        int status;
-        /* The new child's first stop may or may not have been taken by target_next_stop(). */
-        struct err *error = target_open_traced(pid, &child);
-        if (error) {
-            err_free(error);
-            if (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status))
-                ptrace(PTRACE_DETACH, pid, 0, 0);
-            continue;
-        }
-        child->at_trap = target->at_trap;
-        child->serve = target->serve;
-        child->trap_context = target->trap_context;
-        memcpy(child->trap_action, target->trap_action, sizeof child->trap_action);
-        child->has_trap_action = target->has_trap_action;
-        child->follow = target->follow;
-        VEC_PUSH(&child->thread, (struct target_thread){.tid = pid});
-        if (waitpid(pid, &status, __WALL | WNOHANG) == pid)
-            target_handle_stop(child, pid, status);
-        return child;
+        struct target *child = target_open_forked(target, target->forked.at[--target->forked.n]);
+        if (child)
+            return child;
     }
     return NULL;
 }

@@ -1,0 +1,136 @@
+/* Threads that nobody waits for at the moment when the kernel tells of them.
+ *
+ * Two kinds: stops that were taken for a thread before anybody knew it (a child whose parent's stop is told later), kept until somebody
+ * asks; and threads that were to be let go while they could not be, because only a stopped thread can: they are let go as soon as they
+ * stop. */
+#include "target/internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+
+struct stray {
+    pid_t tid;
+    int status;
+};
+static VEC(struct stray) stray;
+static target_pids leaving;
+
+/* ---- stops of threads that are not known yet ---- */
+
+void target_put_back(pid_t tid, int status)
+{
+    VEC_PUSH(&stray, (struct stray){tid, status});
+}
+
+bool target_take_back(pid_t tid, int *status)
+{
+    for (size_t i = 0; i < stray.n; i++) {
+        if (stray.at[i].tid != tid)
+            continue;
+        *status = stray.at[i].status;
+        stray.at[i] = stray.at[--stray.n];
+        return true;
+    }
+    return false;
+}
+
+size_t target_stray_count(void)
+{
+    return stray.n;
+}
+
+pid_t target_stray(size_t index, int *status)
+{
+    *status = stray.at[index].status;
+    return stray.at[index].tid;
+}
+
+bool target_wait_for(pid_t tid, int *status)
+{
+    enum { QUICK = 1000, STEP_NS = 200000 };
+    const uint64_t most_ns = 30000000000;
+    uint64_t start_ns = clock_now_ns();
+    for (int attempt = 0;; attempt++) {
+        pid_t got = target_take_back(tid, status) ? tid : waitpid(tid, status, __WALL | WNOHANG);
+        if (got == tid)
+            return true;
+        if ((got < 0 && errno != EINTR) || clock_now_ns() - start_ns > most_ns)
+            return false;
+        if (attempt < QUICK)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+    }
+}
+
+/* ---- threads that are to be let go ---- */
+
+void target_let_go_later(pid_t tid)
+{
+    int status;
+    VEC_PUSH(&leaving, tid);
+    if (target_take_back(tid, &status))
+        target_let_go_now(tid, status);
+}
+
+bool target_is_leaving(pid_t tid)
+{
+    for (size_t i = 0; i < leaving.n; i++)
+        if (leaving.at[i] == tid)
+            return true;
+    return false;
+}
+
+static void forget(pid_t tid)
+{
+    for (size_t i = leaving.n; i-- > 0;)
+        if (leaving.at[i] == tid)
+            leaving.at[i] = leaving.at[--leaving.n];
+}
+
+bool target_stay(pid_t tid)
+{
+    bool found = target_is_leaving(tid);
+    forget(tid);
+    return found;
+}
+
+bool target_let_go_now(pid_t tid, int status)
+{
+    if (!target_is_leaving(tid))
+        return false;
+    /* A thread that job control has stopped goes on being stopped. */
+    int event = status >> 16, signal = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+    if (WIFSTOPPED(status))
+        ptrace(PTRACE_DETACH, tid, 0, (long)(event || signal == (SIGTRAP | 0x80) ? 0 : signal));
+    forget(tid);
+    return true;
+}
+
+void target_serve_leaving(void)
+{
+    for (size_t i = leaving.n; i-- > 0;) {
+        int status;
+        pid_t tid = leaving.at[i], got = waitpid(tid, &status, __WALL | WNOHANG);
+        if (got == tid)
+            target_let_go_now(tid, status);
+        else if (got < 0 && errno == ECHILD)
+            forget(tid);
+    }
+}
+
+void target_wait_for_leaving(uint64_t ns)
+{
+    enum { STEP_NS = 1000000 };
+    for (uint64_t waited = 0; leaving.n && waited < ns; waited += STEP_NS) {
+        target_serve_leaving();
+        if (leaving.n)
+            nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+    }
+}
