@@ -120,6 +120,7 @@ $(eval $(call stream_rules,64))
 $(eval $(call stream_rules,32))
 .SECONDARY:
 
+SANITIZED = build-asan
 # fuzz/NAME.c --runs N: random input under sanitizers, with the pure folders compiled in.
 FUZZERS = $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*.c))
 FUZZED_SRC = $(foreach d,base script symbol insn insn/x86 print trace tree report,$(wildcard src/$(d)/*.c)) src/unwind/walk.c \
@@ -138,6 +139,13 @@ FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.
 	$(addprefix test/stream/equal_,program.c run.c world.c)
 $(filter $(BUILD)/fuzz/stream_%,$(FUZZERS)): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_STREAM_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
 	$(CC) $(FUZZ_CFLAGS) -o $@ $^
+
+# What runs on the session's memory is most of the controller: it is linked as a whole, with sanitizers.
+ifneq ($(BUILD),$(SANITIZED))
+$(SANITIZED)/libprobity.a: sanitized-controller ;
+endif
+$(BUILD)/fuzz/drain_session: $(BUILD)/fuzz/obj/fuzz/drain_session.o $(SANITIZED)/libprobity.a
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ $(LIBS)
 -include $(wildcard $(BUILD)/fuzz/obj/*/*.d $(BUILD)/fuzz/obj/*/*/*.d $(BUILD)/fuzz/obj/*/*/*/*.d)
 
 # The compiler's command lines are in BUILD/log/build.log; a test takes one line.
@@ -153,7 +161,6 @@ check-long:
 	@BUILD=$(BUILD) PROBITY_LONG=1 test/run.sh
 
 # The controller alone under sanitizers, for tests whose processes are hostile; `make asan` has one already.
-SANITIZED = build-asan
 sanitized: $(if $(filter $(SANITIZED),$(BUILD)),,sanitized-controller)
 sanitized-controller:
 	+@$(MAKE) --no-print-directory BUILD=$(SANITIZED) SANITIZE="$(SANITIZERS)" CFLAGS="-O1 -g1" all

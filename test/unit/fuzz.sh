@@ -18,6 +18,7 @@ for source in fuzz/*.c; do
     [ "$name" != script_check ] || share=5
     [[ $name != trace_* ]] || share=20 # files are written and read each time
     [[ $name != report_* ]] || share=100 # and all of a report is made
+    [[ $name != drain_* ]] || share=1000 # forty calls of the controller each
     "${BUILD:-build}/fuzz/$name" --runs $((runs / share)) "${input[@]}"
     found=$((found + 1))
 done
