@@ -28,6 +28,7 @@ static const char usage_text[] =
     "    --usdt-file-activation\n"
     "                   accepted: semaphores are set in every traced process\n"
     "    --unsafe       allow unsafe functions\n"
+    "    --raw          strings go to the terminal as they are, control characters too\n"
     "    -q             keep messages quiet\n"
     "    -v             verbose messages\n"
     "    -d STAGE       print 'ast' or 'codegen', 'all' for both, and end\n"
@@ -51,6 +52,7 @@ static const struct option options[] = {
     {"include", required_argument, NULL, TRACING_INCLUDE},
     {"unsafe", no_argument, NULL, TRACING_UNSAFE},
     {"no-warnings", no_argument, NULL, OPTION_NO_WARNINGS},
+    {"raw", no_argument, NULL, TRACING_RAW},
     {"dialect", required_argument, NULL, TRACING_DIALECT},
     {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"usdt-file-activation", no_argument, NULL, OPTION_IGNORED},
@@ -167,7 +169,9 @@ int cmd_bpftrace(int argc, char **argv)
     if (!error)
         return code;
     fflush(stdout);
-    fprintf(stderr, "ERROR: %s\n", error->message);
+    fputs("ERROR: ", stderr);
+    cmd_plain_string(stderr, error->message);
+    fputc('\n', stderr);
     err_free(error);
     return 1;
 }

@@ -301,17 +301,20 @@ static void print_losses(const struct record_summary *summary)
 
 static void print_summary(const struct recording *recording, const struct record_summary *summary)
 {
-    fprintf(stderr, "%sprobity: %s: %.3f s: %llu calls, %llu samples, %llu switches, ", isatty(STDERR_FILENO) ? "\r" : "",
-            recording->options.path, (double)summary->duration_ns / 1e9, (unsigned long long)summary->calls,
-            (unsigned long long)summary->samples, (unsigned long long)summary->switches);
+    fputs(isatty(STDERR_FILENO) ? "\rprobity: " : "probity: ", stderr);
+    cmd_plain_string(stderr, recording->options.path);
+    fprintf(stderr, ": %.3f s: %llu calls, %llu samples, %llu switches, ", (double)summary->duration_ns / 1e9,
+            (unsigned long long)summary->calls, (unsigned long long)summary->samples, (unsigned long long)summary->switches);
     if (recording->metric.n)
         fprintf(stderr, "%llu values, ", (unsigned long long)summary->measures);
     fprintf(stderr, "%llu lost; %llu bytes\n", (unsigned long long)(summary->lost_calls + summary->lost_samples),
             (unsigned long long)summary->bytes);
-    if (recording->options.climb)
-        fprintf(stderr,
-                "probity: climb: %llu hot spots; functions hooked %u times, at most %u at a time; `probity report --metric climb %s`\n",
-                (unsigned long long)summary->hot_spots, summary->climb.hooked, summary->climb.hooks_most, recording->options.path);
+    if (recording->options.climb) {
+        fprintf(stderr, "probity: climb: %llu hot spots; functions hooked %u times, at most %u at a time; `probity report --metric climb ",
+                (unsigned long long)summary->hot_spots, summary->climb.hooked, summary->climb.hooks_most);
+        cmd_plain_string(stderr, recording->options.path);
+        fputs("`\n", stderr);
+    }
     if (recording->options.verbose)
         fprintf(stderr, "probity: %llu calls were left by a jump, %llu returns had no call, %llu stacks are cut\n",
                 (unsigned long long)summary->left_calls, (unsigned long long)summary->odd_returns, (unsigned long long)summary->cut_stacks);

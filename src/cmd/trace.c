@@ -29,6 +29,7 @@ static const char usage_text[] =
     "      --traps         probe places that take nothing but a trap, too; see probity(1) for what that means to the processes\n"
     "      --lossless      a thread waits when there is no room for what it prints\n"
     "      --unsafe        allow system(), signal()\n"
+    "      --raw           strings of processes go to a terminal as they are; else their control characters are shown as \\xNN\n"
     "\n"
     "The exit code is that of exit() in the script, of CMD, or one of those in probity(1).\n"
     "\n"
@@ -85,6 +86,7 @@ static struct err *parse(struct tracing *tracing, int argc, char **argv, bool *h
                                             {"traps", no_argument, NULL, 'T'},
                                             {"lossless", no_argument, NULL, 'L'},
                                             {"unsafe", no_argument, NULL, TRACING_UNSAFE},
+                                            {"raw", no_argument, NULL, TRACING_RAW},
                                             {"dialect", required_argument, NULL, TRACING_DIALECT},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};

@@ -2,6 +2,7 @@
 
 #include "cmd/cmd.h"
 
+#include "base/escape.h"
 #include "script/script.h"
 #include "stream/stream.h"
 
@@ -148,6 +149,9 @@ struct err *tracing_option(struct tracing *tracing, int option, const char *mess
     case 'v':
         tracing->live.verbose = true;
         return NULL;
+    case TRACING_RAW:
+        tracing->live.raw = true;
+        return NULL;
     case TRACING_UNSAFE:
         tracing->live.unsafe = true;
         return NULL;
@@ -218,8 +222,11 @@ static void dump_trees(const struct live_script *script, FILE *out)
     for (size_t i = 0; i < script->context.n; i++) {
         const struct script_context *context = &script->context.at[i];
         char *text = context->checked ? script_dump(script->program, context->checked) : NULL;
-        if (text)
-            fprintf(out, "clause %zu, %s\n%s\n", context->clause, context->model == SCRIPT_LP64 ? "LP64" : "ILP32", text);
+        if (text) {
+            fprintf(out, "clause %zu, %s\n", context->clause, context->model == SCRIPT_LP64 ? "LP64" : "ILP32");
+            escape_lines(out, text);
+            fputc('\n', out);
+        }
         free(text);
     }
 }
@@ -230,7 +237,7 @@ static struct err *run_script(struct tracing *tracing, int *code)
     char *diagnostics = NULL;
     struct err *error = live_script_create(&tracing->live, &script, &diagnostics);
     if (diagnostics && !(script && tracing->live.no_warnings))
-        fputs(diagnostics, stderr);
+        escape_lines(stderr, diagnostics);
     free(diagnostics);
     if (!script) {
         *code = tracing->wrong_script;
@@ -254,7 +261,7 @@ static struct err *list(struct tracing *tracing, int *code)
     char *diagnostics = NULL;
     struct err *error = live_list(&tracing->live, tracing->live.verbose, &diagnostics);
     if (diagnostics && *diagnostics) {
-        fputs(diagnostics, stderr);
+        escape_lines(stderr, diagnostics);
         *code = tracing->wrong_script;
         tracing->is_wrong = true;
     }

@@ -20,7 +20,7 @@ struct tracing {
 };
 
 /* Options that have no letter in either of the two. */
-enum { TRACING_INCLUDE = 256, TRACING_UNSAFE, TRACING_DIALECT, TRACING_OPTIONS };
+enum { TRACING_INCLUDE = 256, TRACING_UNSAFE, TRACING_DIALECT, TRACING_RAW, TRACING_OPTIONS };
 /* An option that they have in common, with its value in optarg. Another one: ERR_USAGE with the message. */
 struct err *tracing_option(struct tracing *tracing, int option, const char *message);
 

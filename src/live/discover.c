@@ -1,5 +1,6 @@
 /* Without -p and a command, a script means every process that maps one of its files, now or later. One that was started a moment ago may
  * not have executed its program yet, and is looked at again and again; the others may load a library, or execute a program, at any time. */
+#include "base/escape.h"
 #include "live/run.h"
 
 #include "base/clock.h"
@@ -34,8 +35,11 @@ static struct err *judge(const struct live_run *run, struct err *error)
 {
     if (run->sampling_failed && error && error->code != ERR_NO_PROCESS)
         return error;
-    if (error && run->options->verbose)
-        fprintf(run->print.err, "probity: %s\n", error->message);
+    if (error && run->options->verbose) {
+        fputs("probity: ", run->print.err);
+        escape_plain(run->print.err, error->message);
+        fputc('\n', run->print.err);
+    }
     err_free(error);
     return NULL;
 }

@@ -1,4 +1,5 @@
 /* -l: the places that trace points mean, one on a line. */
+#include "base/escape.h"
 #include "live/match.h"
 
 #include <fnmatch.h>
@@ -105,8 +106,10 @@ static void print_lines(struct lines *lines, FILE *out)
     if (lines->line.n)
         qsort(lines->line.at, lines->line.n, sizeof *lines->line.at, by_text);
     for (size_t i = 0; i < lines->line.n; i++) {
-        if (strcmp(lines->line.at[i], last))
-            fprintf(out, "%s\n", lines->line.at[i]);
+        if (strcmp(lines->line.at[i], last)) {
+            escape_lines(out, lines->line.at[i]);
+            fputc('\n', out);
+        }
         last = lines->line.at[i];
     }
 }

@@ -44,6 +44,7 @@ struct live_options {
     bool json, quiet, verbose, lossless, follow;
     bool traps; /* places that take nothing but a trap get one */
     bool no_warnings, dry_run;
+    bool raw;            /* a terminal is given what processes say as it is */
     bool ignores_status; /* the command's exit code is not the run's */
     enum print_dialect dialect;
     FILE *out;

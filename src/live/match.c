@@ -1,4 +1,5 @@
 #include "live/match.h"
+#include "base/escape.h"
 #include "target/target.h"
 
 #include <stdlib.h>
@@ -99,8 +100,11 @@ struct err *live_match(struct live_script *script, const struct live_options *op
         struct err *error = match_spec(script, options, &script->spec.at[i], &found, &known);
         if (error && is_error)
             return error;
-        if (error && is_warning)
-            fprintf(stderr, "WARNING: %s\n", error->message);
+        if (error && is_warning) {
+            fputs("WARNING: ", stderr);
+            escape_plain(stderr, error->message);
+            fputc('\n', stderr);
+        }
         err_free(error);
         matched += found || !known;
         *places += found;

@@ -1,4 +1,5 @@
 /* Records → what the script asked for: printing, clearing maps, ending. */
+#include "base/escape.h"
 #include "live/match.h"
 #include "live/run.h"
 
@@ -177,8 +178,12 @@ static void run_command(struct live_run *run, const struct print_event *event, b
     char *text = print_event_text(&run->print, event);
     FILE *in = is_file ? open_to_read(text) : popen(text, "re");
     uint64_t most = is_file ? cat_bytes(run) : LARGEST;
-    if (!in)
-        fprintf(run->print.err, "ERROR: %s: %s\n", text, strerror(errno));
+    if (!in) {
+        int number = errno;
+        fputs("ERROR: ", run->print.err);
+        escape_plain(run->print.err, text);
+        fprintf(run->print.err, ": %s\n", strerror(number));
+    }
     if (in) {
         char *all = NULL, buffer[4096];
         size_t n, length = 0;

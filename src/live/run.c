@@ -336,6 +336,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
             load_session_allow_traps(run.session);
         print_init(&run.print, options->out, stderr);
         run.print.json = options->json;
+        if (options->raw)
+            run.print.out_is_terminal = run.print.err_is_terminal = false;
         run.print.dialect = options->dialect;
         run.print.max_strlen = script_max_strlen(script->program);
         run.print.trailer = live_setting(script, options->str_trunc_trailer, "str_trunc_trailer", NULL);

@@ -12,8 +12,8 @@
  *
  * Invariants
  *  1. Nothing in the bytes is believed: every length is cut to the bytes that are there; what is missing reads as zero or ends the value.
- *  2. On a terminal, what a process or a file said is printed with its control characters (but newline and tab) and bytes that are not
- *     UTF-8 as \xNN. The script's own text, such as a format, is printed as it is. Elsewhere bytes are printed unchanged.
+ *  2. On a terminal, what a process or a file said is printed with what terminals act on (base/escape.h; but newline and tab) as \xNN. The
+ * script's own text, such as a format, is printed as it is. Elsewhere bytes are printed unchanged.
  *  3. JSON is one object on a line, and valid whatever the bytes: those that are not UTF-8 are \u00NN.
  *  4. Nothing here stops the run: output errors stay in `out` for the caller (ferror()). */
 #ifndef PRINT_PRINT_H

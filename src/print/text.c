@@ -1,6 +1,7 @@
 /* Text that grows, and the two ways of making bytes harmless: for a terminal and for JSON. */
 #include "print/internal.h"
 
+#include "base/escape.h"
 #include "base/memory.h"
 
 #include <stdarg.h>
@@ -89,36 +90,12 @@ void text_write(struct print_text *text, FILE *out)
 
 /* ---- escaping ---- */
 
-/* Length of the UTF-8 sequence at `at`, of n > 0 bytes; 0 when it is none. Overlong forms and surrogates are none. */
-static size_t utf8_length(const uint8_t *at, size_t n)
-{
-    if (at[0] < 0x80)
-        return 1;
-    size_t length = at[0] >= 0xf0 && at[0] <= 0xf4 ? 4 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : at[0] >= 0xc2 && at[0] < 0xe0 ? 2 : 0;
-    if (length > n)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-        (at[0] == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return length;
-}
-
-/* U+0080 to U+009F are control characters to some terminals, as are the bytes of those numbers. */
-static bool is_c1(const uint8_t *at, size_t length)
-{
-    return length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
-}
-
 void text_visible(struct print_text *text, const char *bytes, size_t n)
 {
     const uint8_t *at = (const uint8_t *)bytes;
     for (size_t i = 0; i < n;) {
-        size_t length = utf8_length(at + i, n - i);
-        bool is_control = (at[i] < 0x20 && at[i] != '\n' && at[i] != '\t') || at[i] == 0x7f;
-        if (is_control || !length || is_c1(at + i, length)) {
+        unsigned length = escape_utf8_length(at + i, n - i);
+        if (escape_is_hostile(at + i, length) && at[i] != '\n' && at[i] != '\t') {
             text_format(text, "\\x%02x", at[i]);
             i++;
         } else {
@@ -133,15 +110,15 @@ void text_json(struct print_text *text, const char *bytes, size_t n, bool for_te
     const uint8_t *at = (const uint8_t *)bytes;
     text_char(text, '"');
     for (size_t i = 0; i < n;) {
-        size_t length = utf8_length(at + i, n - i);
+        unsigned length = escape_utf8_length(at + i, n - i);
         if (at[i] == '"' || at[i] == '\\')
             text_format(text, "\\%c", at[i]);
         else if (at[i] == '\n' || at[i] == '\r' || at[i] == '\t')
             text_format(text, "\\%c", at[i] == '\n' ? 'n' : at[i] == '\r' ? 'r' : 't');
-        else if (at[i] < 0x20 || !length || (for_terminal && at[i] == 0x7f))
+        else if (at[i] < 0x20 || !length)
             text_format(text, "\\u%04x", at[i]);
-        else if (for_terminal && is_c1(at + i, length))
-            text_format(text, "\\u%04x", at[i + 1]);
+        else if (for_terminal && escape_is_hostile(at + i, length))
+            text_format(text, "\\u%04x", escape_character(at + i, length));
         else
             text_bytes(text, at + i, length);
         i += length ? length : 1;

@@ -79,8 +79,11 @@ static void add_call_specs(struct record_run *run, enum spec_point point)
 static void show_progress(void *context, const char *module, size_t places, size_t total)
 {
     struct record_run *run = context;
-    if (total >= 2000 && !run->options->quiet)
-        fprintf(run->options->messages, "probity: %s: placing %zu probes\n", module, places);
+    if (total < 2000 || run->options->quiet)
+        return;
+    fputs("probity: ", run->options->messages);
+    escape_plain(run->options->messages, module);
+    fprintf(run->options->messages, ": placing %zu probes\n", places);
 }
 
 static struct err *joined(void *context, pid_t pid)
@@ -243,9 +246,11 @@ static bool is_missing(const struct record_run *run, size_t spec)
 static void warn_of_missing(struct record_run *run)
 {
     for (size_t i = 0; run->session && !run->has_warned && !run->options->quiet && i < run->spec.n; i++)
-        if (is_missing(run, i))
-            fprintf(run->options->messages, "probity: %s: no process has it so far; what is loaded later is looked at, too\n",
-                    run->spec.at[i].text);
+        if (is_missing(run, i)) {
+            fputs("probity: ", run->options->messages);
+            escape_plain(run->options->messages, run->spec.at[i].text);
+            fputs(": no process has it so far; what is loaded later is looked at, too\n", run->options->messages);
+        }
     run->has_warned = true;
 }
 

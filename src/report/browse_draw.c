@@ -26,7 +26,7 @@ static char *fit(const struct browse *browse, const char *text, unsigned columns
     VEC(char) out = {0};
     unsigned used = 0;
     for (const uint8_t *at = (const uint8_t *)text; *at;) {
-        unsigned length = escape_utf8_length(at);
+        unsigned length = escape_utf8_length(at, SIZE_MAX);
         bool is_shown = length == 1 || (length && browse->is_utf8);
         int wanted = length > 1 && is_shown ? wcwidth((wchar_t)decode(at, length)) : 1;
         unsigned width = wanted < 0 ? 1 : (unsigned)wanted;
