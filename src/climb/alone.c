@@ -5,6 +5,7 @@
 #include "climb/internal.h"
 #include "load/program.h"
 #include "stream/stream.h"
+#include "target/target.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static struct err *joined(void *context, pid_t pid)
 
 struct err *climb_alone_attach(struct climb_alone *alone, pid_t pid)
 {
+    ERR_TRY(target_check_pid(pid));
     load_session_on_join(alone->session, joined, alone);
     ERR_TRY(load_session_attach(alone->session, pid));
     return climb_begin(alone->climb, pid);

@@ -140,6 +140,7 @@ static struct err *attach_plainly(struct record_run *run)
 {
     for (size_t i = 0; i < run->options->n_pids; i++) {
         pid_t pid = run->options->pid[i];
+        ERR_TRY(target_check_pid(pid));
         int fd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (fd < 0)
             return err_errno(errno == ESRCH || errno == EINVAL ? ERR_NO_PROCESS : ERR_SYSTEM, errno, "process %d", pid);

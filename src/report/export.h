@@ -17,6 +17,18 @@ struct err *export_callgrind(struct profile *profile, const struct report_option
 struct err *export_speedscope(struct profile *profile, const struct report_options *options, FILE *out);
 struct err *export_chrome(struct profile *profile, const struct report_options *options, FILE *out);
 
+/* ---- what these share: how much of deep stacks is given (export_depth.c) ---- */
+
+/* The outermost name of a stack that was cut. */
+#define EXPORT_CUT "[cut]"
+
+struct export_depth {
+    VEC(uint64_t) stacks; /* by how many names they have */
+};
+void export_depth_count(struct export_depth *depth, size_t levels);
+/* How many names, from the innermost, are given of each stack that was counted; the profile says so where it is not all. Deinits. */
+size_t export_depth_most(struct export_depth *depth, struct profile *profile);
+
 /* ---- what these share: open calls of a stream of records (export_calls.c) ---- */
 
 /* Records of calls as other programs want them: every opening has its closing, in order. */

@@ -53,7 +53,7 @@ static void set_path(struct folding *folding, const struct tree_node *node, bool
     VEC_PUSH(&folding->end, folding->path.n);
 }
 
-static void fold_tree(struct folding *folding, const struct profile *profile, const struct tree *tree, bool is_root_named, FILE *out)
+static void fold_tree(struct folding *folding, struct profile *profile, const struct tree *tree, bool is_root_named, FILE *out)
 {
     struct order order = {
         .set = profile->set, .tree = tree, .which = profile->what == TREE_EVENTS ? ORDER_EVENTS : ORDER_SAMPLES, .metric = profile->metric};
@@ -62,14 +62,21 @@ static void fold_tree(struct folding *folding, const struct profile *profile, co
     order_walk(&order, &nodes);
     size_t count;
     const struct tree_node *node = tree_nodes(tree, &count);
+    struct export_depth depth = {0};
+    for (size_t i = 0; i < nodes.n; i++)
+        export_depth_count(&depth, node[nodes.at[i]].level);
+    size_t most = export_depth_most(&depth, profile);
     for (size_t i = 0; i < nodes.n; i++) {
         uint32_t at = nodes.at[i];
         set_path(folding, &node[at], is_root_named);
         uint64_t value = tree_base(tree, at, profile->what, profile->metric) + tree_folded(tree, at, profile->what, profile->metric);
         if (!value)
             continue;
+        size_t from = node[at].level > most ? folding->end.at[node[at].level - most] : 0;
+        if (from)
+            fputs(EXPORT_CUT, out);
         if (folding->path.n)
-            fwrite(folding->path.at, 1, folding->path.n, out);
+            fwrite(folding->path.at + from, 1, folding->path.n - from, out);
         else
             fputs(EXPORT_OUTSIDE, out);
         fprintf(out, " %" PRIu64 "\n", value);

@@ -148,6 +148,16 @@ static uint64_t location_id(struct pprof *pprof, const struct place *place)
     return id;
 }
 
+/* Of no place: what stands for one. */
+static uint64_t named_location(struct pprof *pprof, const char *name)
+{
+    struct place place = {0};
+    VEC_PUSH(&place.line, (struct line){function_id(pprof, name, NULL, 0), 0});
+    uint64_t id = location_id(pprof, &place);
+    VEC_FREE(&place.line);
+    return id;
+}
+
 /* Mappings are numbered as modules are, from 1 on. */
 static uint64_t mapping_id(struct pprof *pprof, uint32_t module, uint64_t address)
 {
@@ -219,10 +229,14 @@ static void make_inner(struct pprof *pprof, uint32_t number, struct inner *inner
     VEC_FREE(&place.line);
 }
 
-static void stack_locations(struct pprof *pprof, uint32_t number, struct inner *inner, ids *out)
+static void stack_locations(struct pprof *pprof, uint32_t number, struct inner *inner, size_t most, ids *out)
 {
     out->n = 0;
     for (; number != TRACE_NONE; number = inner[number].outer) {
+        if (out->n == most) {
+            VEC_PUSH(out, named_location(pprof, EXPORT_CUT));
+            return;
+        }
         if (!inner[number].location)
             make_inner(pprof, number, &inner[number]);
         VEC_PUSH(out, inner[number].location);
@@ -240,10 +254,20 @@ static struct err *put_stacks(struct pprof *pprof)
         error = profile_read(profile, profile->thread.at[i].thread, add_weights, &weights);
     ids location = {0};
     struct inner *inner = memory_zero(stack_count + 1, sizeof *inner);
+    const struct trace_stack *stack = trace_stacks(profile->trace, &stack_count);
+    size_t *level = memory_zero(stack_count + 1, sizeof *level), most;
+    struct export_depth depth = {0};
+    for (uint32_t i = 0; i < stack_count; i++) { /* outer parts come before the whole */
+        level[i] = 1 + (stack[i].parent == TRACE_NONE ? 0 : level[stack[i].parent]);
+        if (weights.value[i * width])
+            export_depth_count(&depth, level[i]);
+    }
+    free(level);
+    most = export_depth_most(&depth, pprof->profile);
     for (uint32_t i = 0; i < stack_count && !error; i++) {
         if (!weights.value[i * width])
             continue;
-        stack_locations(pprof, i, inner, &location);
+        stack_locations(pprof, i, inner, most, &location);
         put_sample(pprof, &location, &weights.value[i * width]);
     }
     VEC_FREE(&location);
@@ -262,15 +286,6 @@ static uint32_t module_number(const struct pprof *pprof, const char *path)
         if (!strcmp(module[i].path, path))
             return i;
     return TRACE_NONE;
-}
-
-static uint64_t outside_location(struct pprof *pprof)
-{
-    struct place place = {0};
-    VEC_PUSH(&place.line, (struct line){function_id(pprof, EXPORT_OUTSIDE, NULL, 0), 0});
-    uint64_t id = location_id(pprof, &place);
-    VEC_FREE(&place.line);
-    return id;
 }
 
 static uint64_t routine_location(struct pprof *pprof, uint32_t routine)
@@ -293,6 +308,10 @@ static void put_tree(struct pprof *pprof)
     const struct tree_node *node = tree_nodes(tree, &count);
     uint64_t *location_of = memory_zero(routines + 1, sizeof *location_of);
     ids location = {0};
+    struct export_depth depth = {0};
+    for (uint32_t i = 0; i < count; i++)
+        export_depth_count(&depth, node[i].level);
+    size_t most = export_depth_most(&depth, profile);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t value[VALUES_MAX] = {profile->what == TREE_EVENTS ? node[i].calls : node[i].samples}, any = i ? value[0] : 0;
         for (unsigned m = 0; m < pprof->metric_count; m++) {
@@ -303,8 +322,12 @@ static void put_tree(struct pprof *pprof)
             continue;
         location.n = 0;
         if (!i)
-            VEC_PUSH(&location, outside_location(pprof));
+            VEC_PUSH(&location, named_location(pprof, EXPORT_OUTSIDE));
         for (uint32_t at = i; at; at = node[at].parent) {
+            if (location.n == most) {
+                VEC_PUSH(&location, named_location(pprof, EXPORT_CUT));
+                break;
+            }
             if (!location_of[node[at].routine])
                 location_of[node[at].routine] = routine_location(pprof, node[at].routine);
             VEC_PUSH(&location, location_of[node[at].routine]);

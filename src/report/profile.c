@@ -278,6 +278,10 @@ struct err *profile_open(const struct report_options *options, const char *path,
 
 void profile_warn(const struct profile *profile, FILE *messages)
 {
+    if (profile->cut_stacks)
+        fprintf(messages,
+                "probity: report: %" PRIu64 " stacks are too deep for this format: of each the innermost %zu functions are given\n",
+                profile->cut_stacks, profile->cut_to);
     if (!profile->info->is_cut)
         return;
     fputs("probity: report: ", messages);

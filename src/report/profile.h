@@ -26,6 +26,8 @@ struct profile {
     unsigned metric;
     const struct trace_metric *metrics;
     size_t metric_count;
+    uint64_t cut_stacks; /* of an export: stacks that are given in part, */
+    size_t cut_to;       /* so many of their innermost functions */
 };
 
 /* Reads all records of the chosen threads into trees, unless `is_streamed`: then only the threads are chosen and `what` is found out. */

@@ -120,7 +120,7 @@ static bool has_seccomp(pid_t pid)
     return found;
 }
 
-static struct err *check_process(pid_t pid)
+struct err *target_check_pid(pid_t pid)
 {
     char value[256];
     if (!target_status_field(pid, pid, "State", value, sizeof value))
@@ -133,6 +133,13 @@ static struct err *check_process(pid_t pid)
                                      : err_new(ERR_NO_PROCESS, "process %d: has ended", pid);
     if (target_status_field(pid, pid, "Tgid", value, sizeof value) && atoi(value) != pid)
         return err_new(ERR_NO_PROCESS, "process %d: is a thread; its process is %s", pid, value);
+    return NULL;
+}
+
+static struct err *check_process(pid_t pid)
+{
+    char value[256];
+    ERR_TRY(target_check_pid(pid));
     if (target_status_field(pid, pid, "TracerPid", value, sizeof value) && atoi(value) != 0)
         return err_new(ERR_REFUSED, "process %d: is already traced by process %s (a debugger?); end that first", pid, value);
     if (target_is_dumping(pid))

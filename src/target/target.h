@@ -55,6 +55,9 @@ struct target_maps {
 /* Looks at process `pid` without touching it. Refuses zombies, kernel threads, other architectures, processes that someone traces, and
  * those whose seccomp filter could kill them when they make our system calls (unless we may suspend it). */
 struct err *target_open(pid_t pid, struct target **out);
+/* Whether it is a process that can be traced at all: what is said of others (no process, a zombie, a thread, of the kernel) is said here.
+ */
+struct err *target_check_pid(pid_t pid);
 /* As target_open(), of a process that will not be asked to make system calls: its seccomp filter does not matter. */
 struct err *target_open_to_look(pid_t pid, struct target **out);
 /* Starts a command and returns with it stopped after its exec, before its first instruction. ERR_NO_MATCH or ERR_PERMISSION when the

@@ -58,6 +58,12 @@ wait_until 20 test -s "$work/zombie"
 zombie=$(cat "$work/zombie")
 wait_until 20 gone "$zombie"
 refused 3 'zombie|ended' count -p "$zombie" "$v:f1"
+# Every command has the same words for it.
+for line in "count $zombie:libc:malloc" "record -q -o $work/none -d 1" "record -q -o $work/none -d 1 --calls libc:malloc" 'climb -d 1'; do
+    read -ra words <<<"$line"
+    [ "${words[0]}" = count ] || words+=(-p "$zombie")
+    refused 3 "^probity: process $zombie: is a zombie, nothing is left to trace\$" "${words[@]}"
+done
 
 # A process that ends while probity works on it.
 for ((i = 0; i < $(scale 40 400); i++)); do

@@ -60,6 +60,18 @@ run_probity record -q -o "$work/other" -- true 2>/dev/null && fail "a directory 
 [ -e "$work/other/file" ] || fail "a file of another directory was removed"
 
 for width in 64 32; do
+    # Processes, modules and where they lie come before the record that says that the start is complete (S1.8).
+    start_busy $width
+    run_probity record -q -o "$trace" -d 0.5 -F 999 --calls 'v_shares:*' -p "$victim_pid" || fail "$width: start"
+    babeltrace2 --clock-cycles --no-delta "$trace" >"$work/said" || fail "$width: start: babeltrace2"
+    expect_equal "$width: records that say that the start is complete" "$(grep -c ' start_complete: ' "$work/said")" 1
+    sed '/ start_complete: /q' "$work/said" >"$work/start"
+    for kind in process module mapping; do shows " $kind: " "$work/start" || fail "$width: no $kind before the start is complete"; done
+    for file in libc.so v_shares; do shows " module: .*$file" "$work/start" || fail "$width: $file comes only after the start is complete"; done
+    kill -KILL "$victim_pid"
+    wait "$victim_pid" 2>/dev/null || true
+    exec {victim_in}>&-
+
     # Ctrl-C.
     start_busy $width
     start_recording -p "$victim_pid" -F 999 --calls 'v_shares:*'

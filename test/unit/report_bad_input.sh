@@ -45,6 +45,19 @@ code=0
 expect_equal "exit code of a full disk" $code 1
 [ ! -e "$work/half" ] || complain "half a file is left"
 
+# Deep recursion takes the formats that hold whole stacks no time and room without bounds; what is cut is said, and no time is lost.
+awk 'BEGIN { for (i = 0; i < 300000; i++) print i, "1.1 enter f" i % 5 }' >"$work/deep"
+"$probity" import --from events -o "$work/deep.trace" "$work/deep" >/dev/null
+for format in pprof folded; do
+    code=0
+    (ulimit -f 1000000 && exec timeout 200 "$probity" report -f $format -o "$work/deep.$format" "$work/deep.trace") 2>"$work/err" || code=$?
+    expect_equal "exit code of $format of deep recursion" $code 0
+    grep -q 'stacks are too deep for this format: of each the innermost [0-9]* functions' "$work/err" || complain "$format: $(cat "$work/err")"
+    [ "$(stat -c %s "$work/deep.$format")" -lt 500000000 ] || complain "$format of deep recursion: $(stat -c %s "$work/deep.$format") bytes"
+done
+expect_equal "time in the folded stacks of deep recursion" "$(awk '{ sum += $NF } END { print sum }' "$work/deep.folded")" 299999
+rm "$work"/deep.*d "$work/deep.pprof"
+
 # Nobody reads on: it ends as programs do, without a word.
 ("$probity" report --format chrome "$work/good" || [ $? = 141 ]) 2>"$work/err" | head -n 1 >/dev/null || complain "a closed pipe is an error"
 [ ! -s "$work/err" ] || complain "a closed pipe is complained of: $(cat "$work/err")"
