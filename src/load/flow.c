@@ -146,6 +146,11 @@ static void mark_from_neighbours(struct load_flow *flow, const struct load_code 
         insn_scan_short_branches(bytes, available < REACH ? available : REACH, flow->end_va, code->mode, mark_found, &neighbours);
 }
 
+static bool is_short_nop(const struct insn *insn)
+{
+    return insn->kind == INSN_NOP && insn->length == 1;
+}
+
 static void mark_targets(struct load_flow *flow, const struct load_code *code)
 {
     flow->mark[0] |= LOAD_MARK_TARGET;
@@ -163,9 +168,9 @@ static void mark_targets(struct load_flow *flow, const struct load_code *code)
         if (calls && i + 1 < flow->count)
             flow->mark[i + 1] |= LOAD_MARK_TARGET;
     }
-    /* Go's runtime starts goroutines so that they return behind the nop that goexit begins with. */
-    for (size_t i = 0; i + 1 < flow->count; i++)
-        if (flow->insn[i].kind == INSN_NOP && flow->insn[i].length == 1 && flow->mark[i] & LOAD_MARK_TARGET &&
+    /* Go's runtime starts goroutines so that they return behind the nop that goexit begins with: a nop, a call and a nop. */
+    for (size_t i = 0; i + 2 < flow->count; i++)
+        if (is_short_nop(&flow->insn[i]) && flow->insn[i + 1].kind == INSN_CALL && is_short_nop(&flow->insn[i + 2]) &&
             symbol_file_func_at(code->file, flow->insn[i].va) && symbol_file_func_at(code->file, flow->insn[i].va)->va == flow->insn[i].va)
             flow->mark[i + 1] |= LOAD_MARK_TARGET;
     mark_from_neighbours(flow, code);

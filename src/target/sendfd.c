@@ -3,10 +3,15 @@
 #include "target/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
 
 enum remote_call { CALL_SOCKETPAIR, CALL_RECVMSG, CALL_CLOSE };
 static const int number64[] = {53, 47, 3}, number32[] = {360, 372, 6};
@@ -71,6 +76,22 @@ static struct err *receive(struct target *target, int socket, uint64_t scratch_v
     return NULL;
 }
 
+/* A descriptor of the process as one of ours. One whose first thread has ended has its descriptors in the others (Linux 6.9). */
+static struct err *take(const struct target *target, int remote_fd, int *ours)
+{
+    *ours = (int)syscall(SYS_pidfd_getfd, target_pidfd(target), remote_fd, 0);
+    if (*ours < 0 && errno == ESRCH) {
+        int thread_fd = (int)syscall(SYS_pidfd_open, target_live_task(target->pid), PIDFD_THREAD);
+        if (thread_fd < 0)
+            return err_errno(ERR_SYSTEM, errno, "process %d: its first thread has ended: open another (Linux 6.9)", target->pid);
+        *ours = (int)syscall(SYS_pidfd_getfd, thread_fd, remote_fd, 0);
+        int error = errno;
+        close(thread_fd);
+        errno = error;
+    }
+    return *ours < 0 ? err_errno(ERR_SYSTEM, errno, "process %d: take a descriptor from it", target->pid) : NULL;
+}
+
 struct err *target_send_fds(struct target *target, const int *fd, size_t count, uint64_t scratch_va, int *remote_fd)
 {
     int64_t result, ignored;
@@ -79,9 +100,10 @@ struct err *target_send_fds(struct target *target, const int *fd, size_t count, 
     if (result < 0)
         return err_errno(ERR_SYSTEM, (int)-result, "process %d: socketpair in the process", target->pid);
     ERR_TRY(target_read(target, scratch_va, pair, sizeof pair));
-    int ours = (int)syscall(SYS_pidfd_getfd, target_pidfd(target), pair[0], 0);
-    struct err *error =
-        ours < 0 ? err_errno(ERR_SYSTEM, errno, "process %d: take a descriptor from it", target->pid) : send_them(ours, fd, count);
+    int ours = -1;
+    struct err *error = take(target, pair[0], &ours);
+    if (!error)
+        error = send_them(ours, fd, count);
     if (!error)
         error = receive(target, pair[1], scratch_va, count, remote_fd);
     if (ours >= 0)

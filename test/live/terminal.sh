@@ -71,7 +71,7 @@ check_width() { # WIDTH
     gcc -m"$w" -idirafter "/usr/include/$(gcc -print-multiarch)" -std=gnu11 -D_GNU_SOURCE -g -O1 "-DSYMBOL=\"$symbol\"" -o victim "sources/$hostile.c" -pthread || fail "$w: gcc"
     "$python" -c 'import sys; data = open("victim", "rb").read(); open(sys.argv[1], "wb").write(data.replace(sys.argv[2].encode(), open("hostile", "rb").read()))' "$w-victim" "$symbol"
     chmod 755 "$w-victim" && cp "$w-victim" "$program"
-    nm "$program" | grep -qa ' T ev' || fail "$w: the function's name is not hostile: $(nm "$program" | grep -a ' T ' | cat -v)"
+    nm "$program" | shows -a ' T ev' || fail "$w: the function's name is not hostile: $(nm "$program" | grep -a ' T ' | cat -v)"
     local v=$work/$w-victim
     escaped "$w list" "$probity" list "$v:ev*"
     escaped "$w list of a file" "$probity" list "$program:plain"

@@ -46,7 +46,7 @@ points() { # WIDTH
     for a in 21 22 23; do echo "$((a * 2)) here $a"; done | diff - "$work/found" >&9 || fail "$1-bit locals at a line"
 
     local v=$victims/$1/v_usdt
-    run_probity trace --traps -q -o "$work/out" -e "usdt:$v:v_usdt:mixed { @id[arg0] = count(); @small = sum((int16)arg3); @ratio = max(arg4); }
+    run_probity trace -q -o "$work/out" -e "usdt:$v:v_usdt:mixed { @id[arg0] = count(); @small = sum((int16)arg3); @ratio = max(arg4); }
         usdt:$v:plain { @name[str(arg1)] = count(); } usdt:$v:v_usdt:guarded { @guarded = count(); }" -- "$v" -n 1000 >"$work/said" 2>&1
     grep . "$work/out" >"$work/found"
     printf '%s\n' '@guarded: 1001' '@id[1]: 250' '@id[2]: 250' '@id[3]: 250' '@id[4]: 250' '@name[four]: 250' '@name[one]: 250' '@name[three]: 250' '@name[two]: 250' '@ratio: 249' '@small: -5000' |

@@ -203,7 +203,7 @@ interrupted() { # WIDTH VICTIM
 # Static probe points, and children that were forked: with their own process each.
 other_places() { # WIDTH
     local v=$victims/$1/v_usdt
-    run_probity trace --traps -q -e "usdt:$v:v_usdt:plain { @[ustack(2)] = count(); }" -- "$v" -n 10 >"$work/out" 2>"$work/err"
+    run_probity trace -q -e "usdt:$v:v_usdt:plain { @[ustack(2)] = count(); }" -- "$v" -n 10 >"$work/out" 2>"$work/err"
     names <"$work/out" | grep -E '@\[ plain [a-z_]+ \]' >/dev/null || fail "$1-bit usdt: $(cat "$work/out" "$work/err")"
     v=$victims/$1/v_fork
     run_probity trace -q -e "uprobe:$v:fork_work { @[pid, ustack] = count(); @n = count(); }" -- "$v" -n 100 >"$work/out" 2>"$work/err"

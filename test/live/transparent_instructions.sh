@@ -1,5 +1,6 @@
 #!/bin/bash
-# A probe on every patchable instruction: gzip and the victims that use every calling convention and jump tables do as they do alone. (S2.2, S2.3)
+# A probe on every instruction that takes one, by a trap where nothing else fits: gzip and the victims that use every calling convention and jump
+# tables do as they do alone. (S2.2, S2.3)
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
 
@@ -7,7 +8,7 @@ head -c 20000 "$probity" >"$work/input"
 
 # Every instruction that probity can probe, as PATH:0xADDRESS, one a line.
 instructions() { # PATH
-    objdump -d --no-show-raw-insn -j .text "$1" | sed -nE "s|^ +([0-9a-f]+):.*|$1:0x\1|p" | xargs "$probity" list --json |
+    objdump -d --no-show-raw-insn -j .text "$1" | sed -nE "s|^ +([0-9a-f]+):.*|$1:0x\1|p" | xargs "$probity" list --traps --json |
         grep -vE '"kind": ?"refused"' | sed -nE 's|.*"address": ?([0-9]+).*|\1|p' | sort -un | while read -r va; do printf '%s:0x%x\n' "$1" "$va"; done
 }
 
@@ -16,7 +17,7 @@ same() { # COMMAND...
     "$@" >"$work/expected" 2>/dev/null </dev/null || expected=$?
     mapfile -t specs < <(instructions "$1")
     [ ${#specs[@]} -gt 100 ] || fail "$1: only ${#specs[@]} instructions can be probed"
-    run_probity count --json "${specs[@]}" -- "$@" >"$work/found" 2>"$work/err" </dev/null || code=$?
+    run_probity count --traps --json "${specs[@]}" -- "$@" >"$work/found" 2>"$work/err" </dev/null || code=$?
     [ $code = $expected ] || fail "$*: exit code $code instead of $expected: $(tail -n 3 "$work/err")"
     size=$(stat -c %s "$work/expected")
     head -c "$size" "$work/found" | cmp - "$work/expected" || fail "$*: other output"
