@@ -131,6 +131,13 @@ static bool in_agent(const struct lookup *lookup, uint64_t pc)
     return pc >= process->agent_show_va && pc < process->agent_show_end_va;
 }
 
+/* In code of the agent that waits for us, or on the way there. */
+static bool in_wait(const struct lookup *lookup, uint64_t pc)
+{
+    const struct load_process *process = lookup->change->process;
+    return (lookup->change->removed.n || process->limbo.n) && pc >= process->fire.agent_va && pc < process->agent_show_va;
+}
+
 /* A clause returns to the trampoline that called it, which must be there until then. */
 static bool in_clause(const struct lookup *lookup, uint64_t pc)
 {
@@ -141,8 +148,8 @@ static bool in_clause(const struct lookup *lookup, uint64_t pc)
 static bool is_ours(void *context, uint64_t pc)
 {
     const struct lookup *lookup = context;
-    return in_removed(lookup, pc) || in_agent(lookup, pc) || in_clause(lookup, pc) || load_limbo_has(lookup->change->process, pc) ||
-           added_window_around(lookup, pc, false);
+    return in_removed(lookup, pc) || in_agent(lookup, pc) || in_wait(lookup, pc) || in_clause(lookup, pc) ||
+           load_limbo_has(lookup->change->process, pc) || added_window_around(lookup, pc, false);
 }
 
 static bool occupy(const struct lookup *lookup, struct load_site *site, uint64_t va)
@@ -219,12 +226,53 @@ static bool returns_through_us(const struct wire_shared *shared, const struct lo
     return false;
 }
 
+/* The place in the new trampoline that stands for `va` in an old one, behind a call of the agent; 0: there is no such call any more. */
+static uint64_t new_return(const struct lookup *lookup, uint64_t va)
+{
+    const struct load_process *process = lookup->change->process;
+    const struct wire_pc *old = load_pc_map_find(&lookup->removed, va);
+    if (!old || old->kind != WIRE_PC_CALL || va - old->va != fire_call_return(process->fire.mode))
+        return 0;
+    const struct load_site *site = added_window_around(lookup, old->origin_va, true);
+    const struct wire_pc *entry = site ? load_shared_pcs(process->shared) + site->pc_first : NULL;
+    for (uint32_t i = 0; site && i < site->pc_count; i++)
+        if (entry[i].kind == WIRE_PC_CALL && entry[i].origin_va == old->origin_va && entry[i].value == old->value)
+            return entry[i].va + (va - old->va);
+    return 0;
+}
+
+/* A thread that waits for us in the agent can not leave before the change has been made. It returns to the new trampoline if its call is
+ * there, too, and else to the old one, which stays. */
+static void visit_waiting(const struct lookup *lookup, const struct load_move_regs *regs)
+{
+    struct change *change = lookup->change;
+    struct target *target = change->process->target;
+    bool wide = change->process->fire.mode == INSN_MODE_64;
+    uint64_t slot_va = (regs->bp & ~15ull) - (wide ? WIRE_CALL_RETURN64 : WIRE_CALL_RETURN32), return_va = 0;
+    size_t bytes = wide ? 8 : 4;
+    if (target_read_some(target, slot_va, &return_va, bytes) != bytes)
+        return;
+    uint64_t new_va = in_removed(lookup, return_va) ? new_return(lookup, return_va) : 0;
+    if (!new_va) {
+        bool is_old = in_removed(lookup, return_va) || load_limbo_has(change->process, return_va);
+        change->not_now += is_old && !stays(lookup, return_va);
+        return;
+    }
+    change->affected++;
+    if (change->phase == CHANGE_INTO_COPIES)
+        err_free(target_write(target, slot_va, &new_va, bytes)); /* what could be read can be written: it is the thread's stack */
+}
+
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
 {
     struct lookup *lookup = context;
     struct change *change = lookup->change;
     struct load_move_regs moved = *regs;
     bool out = in_removed(lookup, regs->pc);
+    if (in_wait(lookup, regs->pc)) {
+        visit_waiting(lookup, regs);
+        return false;
+    }
     if (regs->must_stay || in_agent(lookup, regs->pc)) {
         change->not_now++;
         return false;

@@ -181,6 +181,19 @@ static void free_trampoline(struct load_process *process, const struct load_site
                      site->trampoline_bytes + sizeof(struct wire_trampoline));
 }
 
+/* Nobody is in it. In a controller with sanitizers, whoever is ends. */
+static void poison(struct load_process *process, const struct load_site *site)
+{
+#ifdef __SANITIZE_ADDRESS__
+    uint8_t *bytes = memory_alloc(site->trampoline_bytes);
+    memset(bytes, 0xf4, site->trampoline_bytes); /* hlt */
+    err_free(target_write(process->target, site->trampoline_va, bytes, site->trampoline_bytes));
+    free(bytes);
+#else
+    (void)process, (void)site;
+#endif
+}
+
 static struct err *write_trampoline(struct load_process *process, const struct load_site *site, const struct load_trampoline *trampoline)
 {
     struct wire_trampoline head = {WIRE_TRAMPOLINE_MAGIC ^ site->trampoline_va, site->pc_first, site->pc_count};
@@ -400,6 +413,7 @@ static struct err *plan_all(struct change *change, struct load_request *request,
 void load_trampoline_release(struct load_process *process, struct load_site *site)
 {
     load_journal_remove_pcs(process, site);
+    poison(process, site);
     free_trampoline(process, site);
     if (site->far_island_va)
         load_far_free(process, site->far_island_va);

@@ -241,6 +241,15 @@ size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argume
     return length;
 }
 
+size_t fire_call_return(enum insn_mode mode)
+{
+    struct call_steps list = make_call(mode, 0, 0);
+    size_t i = 0;
+    while (!(list.step[i].undo.flags & WIRE_UNDO_DONE))
+        i++;
+    return list.step[i].undo.offset;
+}
+
 /* ---- out of the middle of it ---- */
 
 uint32_t fire_count_table(enum insn_mode mode, struct wire_undo out[WIRE_UNDO_ROOM])

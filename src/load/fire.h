@@ -27,6 +27,9 @@ size_t fire_count_emit(enum insn_mode mode, uint64_t counter_va, uint32_t shard_
  * restores them all, as the function may have changed them. */
 size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES]);
 
+/* Where in it the function returns to. */
+size_t fire_call_return(enum insn_mode mode);
+
 /* Code that calls a clause's body (jit/jit.h says how) for place number `place`. In 64-bit code the address of the body is read from
  * elsewhere: *literal is where in the code the distance to it, from behind that field, is to be put; 0 when there is no such field. */
 size_t fire_clause_emit(enum insn_mode mode, uint64_t va, uint64_t body_va, uint32_t place, uint8_t out[FIRE_MAX_BYTES], size_t *literal);

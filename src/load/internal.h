@@ -103,6 +103,7 @@ struct load_process {
     VEC(uint64_t) followed;                        /* handlers and restorers that were given a probe, or could not be */
     uint64_t agent_clause_va, agent_clause_end_va; /* code of the agent that clauses call */
     uint64_t agent_ring_end_va;                    /* its first part, up to here, writes records */
+    uint64_t agent_wait_va;                        /* code of the agent that may wait for us, up to the next */
     uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
@@ -195,6 +196,7 @@ enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
 struct load_move_regs {
     uint64_t pc;
     struct fire_regs fire;
+    uint64_t bp;    /* only read */
     bool must_stay; /* set for a thread that can not be moved now */
     bool is_hidden; /* set for a frame that shows another pc, with a record of this one: its handler may still run */
     /* Of a signal frame: what the handler returns to, if it has SA_SIGINFO and if it has not (32 bit only); 0: not known. */
@@ -207,6 +209,8 @@ struct load_move_regs {
 /* If the pc is in the map, changes the registers to those of the program's own code. LOAD_MOVE_LATER: not at a place that can be left now.
  */
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs);
+/* The entry that the address belongs to, if it is in what the map is of; else any, or NULL. */
+const struct wire_pc *load_pc_map_find(const struct load_pc_map *map, uint64_t va);
 /* Whether it would not say LOAD_MOVE_LATER or LOAD_MOVED_NOT, as far as one can tell from the pc. */
 bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc);
 /* `maps`: those of the stop; NULL: they are read. Calls `visit` with the registers of every thread, and with those of every signal frame on

@@ -31,7 +31,7 @@ void load_pc_map_sort(struct wire_pc *pc, size_t count)
         qsort(pc, count, sizeof *pc, by_va);
 }
 
-static const struct wire_pc *find_pc(const struct load_pc_map *map, uint64_t va)
+const struct wire_pc *load_pc_map_find(const struct load_pc_map *map, uint64_t va)
 {
     size_t low = 0;
     for (size_t high = map->count; low < high;) {
@@ -46,7 +46,7 @@ static const struct wire_pc *find_pc(const struct load_pc_map *map, uint64_t va)
 
 bool load_pc_map_has(const struct load_pc_map *map, uint64_t va)
 {
-    const struct wire_pc *entry = find_pc(map, va);
+    const struct wire_pc *entry = load_pc_map_find(map, va);
     return entry && entry->va == va;
 }
 
@@ -86,7 +86,7 @@ static enum load_moved move_out_of_fire(struct target *target, const struct wire
 
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs)
 {
-    const struct wire_pc *entry = find_pc(map, regs->pc);
+    const struct wire_pc *entry = load_pc_map_find(map, regs->pc);
     if (!entry)
         return LOAD_MOVED_NOT;
     regs->from = entry;
@@ -103,7 +103,7 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
 
 bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc)
 {
-    const struct wire_pc *entry = find_pc(map, pc);
+    const struct wire_pc *entry = load_pc_map_find(map, pc);
     return entry && (entry->kind == WIRE_PC_FIRE || entry->va == pc);
 }
 
@@ -111,11 +111,11 @@ bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc)
 
 /* Positions of the registers in a signal context, in words relative to its pc. */
 struct context_layout {
-    int word_bytes, ax, cx, dx, sp, flags, code_segment, code_segment_value, record, restorer, old_restorer, fault;
+    int word_bytes, ax, cx, dx, bp, sp, flags, code_segment, code_segment_value, record, restorer, old_restorer, fault;
 };
-static const struct context_layout context64 = {8, -3, -2, -4, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19};
-static const struct context_layout context32 = {4, -3, -4, -5, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4, -55, -16, -48};
-enum { CONTEXT_BEFORE = 7, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
+static const struct context_layout context64 = {8, -3, -2, -4, -6, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19};
+static const struct context_layout context32 = {4, -3, -4, -5, -8, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4, -55, -16, -48};
+enum { CONTEXT_BEFORE = 8, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
 
 struct visitor {
     struct target *target;
@@ -187,6 +187,7 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
 {
     uint64_t shown = word_at(bytes, layout, index);
     struct load_move_regs regs = {.pc = pc,
+                                  .bp = word_at(bytes, layout, index + layout->bp),
                                   .is_hidden = pc != shown,
                                   .restorer_va = index + layout->restorer >= 0 ? word_at(bytes, layout, index + layout->restorer) : 0,
                                   .old_restorer_va = layout->old_restorer && index + layout->old_restorer >= 0
@@ -272,7 +273,7 @@ static void visit_parked(struct visitor *visitor, struct target_thread *thread)
         is_ours = true;
         pc -= CALL_BYTES;
     }
-    struct load_move_regs move = {.pc = pc, .must_stay = is_ours, .fire = {.sp = thread->regs.rsp}};
+    struct load_move_regs move = {.pc = pc, .bp = thread->regs.rbp, .must_stay = is_ours, .fire = {.sp = thread->regs.rsp}};
     visitor->visit(visitor->context, thread, &move);
 }
 
@@ -289,6 +290,7 @@ static void visit_thread(struct visitor *visitor, struct target_thread *thread)
     if (is_ours)
         target_thread_restart_here(visitor->target, thread);
     struct load_move_regs move = {.pc = regs->rip,
+                                  .bp = regs->rbp,
                                   .must_stay = is_ours && target_thread_has_fault(visitor->target, thread),
                                   .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
     if (!visitor->visit(visitor->context, thread, &move))

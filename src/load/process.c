@@ -329,6 +329,7 @@ static struct err *place_agent(struct load_process *process)
     process->fire.agent_va = process->shared->agent_va = va;
     uint32_t range[4];
     memcpy(range, blob + WIRE_AGENT_RANGES, sizeof range);
+    process->agent_wait_va = va + range[0];
     process->agent_show_va = va + range[1];
     process->agent_show_end_va = va + range[2];
     process->agent_clause_va = va + range[2];

@@ -12,9 +12,16 @@
 
 enum { ROUNDS = 20 }; /* of looking for children */
 
+/* At one of the jumps by which bodies get to the agent's functions. */
+static bool is_on_the_way(const struct load_process *process, uint64_t pc)
+{
+    return process->fire.agent_va && pc >= process->fire.agent_va + WIRE_AGENT_OP && pc < process->agent_wait_va;
+}
+
 bool load_in_clause(const struct load_process *process, uint64_t pc)
 {
-    return load_process_body_at(process, pc) || (pc >= process->agent_clause_va && pc < process->agent_clause_end_va);
+    return load_process_body_at(process, pc) || (pc >= process->agent_clause_va && pc < process->agent_clause_end_va) ||
+           is_on_the_way(process, pc);
 }
 
 /* What the body there has in hand. */
@@ -31,9 +38,11 @@ static bool is_inside(const struct load_process *process, enum load_quiet quiet,
 {
     switch (quiet) {
     case LOAD_QUIET_RINGS:
-        return body_holds(process, pc) == JIT_RECORD || (pc >= process->agent_clause_va && pc < process->agent_ring_end_va);
+        return body_holds(process, pc) == JIT_RECORD || (pc >= process->agent_clause_va && pc < process->agent_ring_end_va) ||
+               is_on_the_way(process, pc);
     case LOAD_QUIET_MAPS:
-        return body_holds(process, pc) == JIT_NODE || (pc >= process->agent_clause_va && pc < process->agent_clause_end_va);
+        return body_holds(process, pc) == JIT_NODE || (pc >= process->agent_clause_va && pc < process->agent_clause_end_va) ||
+               is_on_the_way(process, pc);
     default:
         return load_in_clause(process, pc);
     }

@@ -1,11 +1,15 @@
 #!/bin/bash
 # Two libraries with other code take turns at one address, while probes of them come and go: by the loader, mapped by hand over one another,
 # replaced in their file, in namespaces of their own, loaded by several threads. No wrong result, no crash, every attach works, and the code is the
-# files' afterwards. What is loaded while it is counted is counted exactly. (S2.2, S2.5)
+# files' afterwards. Also where the function at which the loader waits for us gets a probe of its own, with a controller that spoils
+# trampolines when nobody should be in them any more. What is loaded while it is counted is counted exactly. (S2.2, S2.5)
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
 
 cycles=$(scale 5 100)
+specs=('*v_turn*:*' '*v_turn*:*:return')
+sanitized=$root/build-asan/probity
+[ -x "$sanitized" ] || fail "$sanitized is not built (make sanitized)"
 
 storm() { # WIDTH OPTION...
     local width=$1 i code
@@ -16,7 +20,7 @@ storm() { # WIDTH OPTION...
     mapping_kinds "$victim_pid" | grep -v libv_turn_ >"$work/before" || true
     for ((i = 0; i < cycles; i++)); do
         code=0
-        run_probity count --json -p "$victim_pid" -d 0.0$((1 + i % 8)) '*v_turn*:*' '*v_turn*:*:return' >"$work/json" 2>"$work/err" || code=$?
+        run_probity count --json -p "$victim_pid" -d 0.0$((1 + i % 8)) "${specs[@]}" >"$work/json" 2>"$work/err" || code=$?
         alive "$victim_pid" || fail "$width-bit $*: the victim died in cycle $i: $(cat "$victim_err")"
         [ $code = 0 ] || fail "$width-bit $*, cycle $i: exit code $code: $(tail -n 2 "$work/err")"
     done
@@ -29,6 +33,11 @@ storm() { # WIDTH OPTION...
     release
     end_victim
     echo "$width-bit $*: $cycles cycles, $(cat "$victim_err")"
+}
+
+waiting() { # WIDTH OPTION...
+    local specs=('*v_turn*:*' '*:_dl_debug_state' '*:_dl_debug_state:return') probity=$sanitized
+    storm "$@"
 }
 
 # Each library has half of the turns; each of its functions is called three times a turn.
@@ -56,6 +65,7 @@ for width in 64 32; do
     attempt storm $width replace
     attempt storm $width space
     attempt storm $width -t 3
+    attempt waiting $width -t 3
     attempt exact $width
     attempt exact $width space
 done

@@ -58,12 +58,22 @@ static void exceptions()
     }
 }
 
+#ifdef __x86_64__
+enum { PC_REGISTER = REG_RIP };
+#else
+enum { PC_REGISTER = REG_EIP };
+#endif
 static thread_local sigjmp_buf back;
 static char *guarded;
-static void on_fault(int, siginfo_t *info, void *)
+static void on_fault(int, siginfo_t *info, void *context)
 {
-    if (info->si_addr != guarded)
-        wrong("si_addr");
+    if (info->si_addr != guarded) {
+        auto *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+        printf("wrong: fault at %p, code %d, pc %#lx\n", info->si_addr, info->si_code, (unsigned long)registers[PC_REGISTER]);
+        fflush(stdout);
+        signal(SIGSEGV, SIG_DFL); // it ends of the same fault, with a core of it
+        return;
+    }
     siglongjmp(back, 1);
 }
 
