@@ -14,6 +14,10 @@ keys() { # KEY WIDTH ARG...: with `more` in the clause
         uprobe:$v:thing_close { if (@open[$key] == arg1 + 1) { @good++; } delete(@open[$key]); @closed++; }
         END { printf(\"kept %d\n\", len(@open)); clear(@open); }" -- "$v" "${@:2}" -t 4 -n 250000 -w 1000 >"$work/out" 2>"$work/err"
     opened=$(awk '$1 == "opened" { print $2 }' "$work/out")
+    # Whether deleted keys are taken out before there are 260,000 of them is a matter of how long the controller had to wait for a processor.
+    if grep -q 'has no room' "$work/err" && ! grep -vE 'has no room|for want of room' "$work/err"; then
+        out_of_bounds "$key: $*: $(tail -n 1 "$work/err")"
+    fi
     [ ! -s "$work/err" ] || fail "$key: $*: $(head -n 5 "$work/err")"
     expect_equal "$key: $* keys" "$(value_of "$work/out" @n)" "$opened"
     expect_equal "$key: $* deleted" "$(value_of "$work/out" @closed)" $((opened - 12))
@@ -33,10 +37,11 @@ full() { # WIDTH
 
 for width in 64 32; do
     for key in 'arg0, arg1' '(arg0 << 32) | arg1'; do
-        keys "$key" $width
-        keys "$key" $width -f
+        attempt keys "$key" $width
+        attempt keys "$key" $width -f
         # Threads that are hardly ever outside of their clauses.
-        more='$i = 0; while ($i < 4000) { $i++; }' keys "$key" $width -f -w 50 -n 150000
+        more='$i = 0; while ($i < 4000) { $i++; }' attempt keys "$key" $width -f -w 50 -n 150000
     done
-    full $width
+    attempt full $width
 done
+exit $failed
