@@ -38,12 +38,13 @@ struct revert {
 
 /* ---- bytes ---- */
 
-static struct err *restore_bytes(struct revert *revert)
+/* Puts the bytes of windows back, or those of islands, which nobody may be led to any more. */
+static struct err *restore_some(struct revert *revert, bool islands)
 {
     enum { PAGE = 4096 };
     uint32_t count = revert->left.head.site_count;
     for (uint32_t i = 0; i < count;) {
-        /* All sites that begin in one page are put back by one write; the last may reach into the next. */
+        /* All sites that begin in one page are put back by one write. */
         uint64_t page = revert->left.site[i].va / PAGE * PAGE;
         uint8_t bytes[PAGE + WIRE_SITE_MAX];
         uint64_t low = UINT64_MAX, high = 0;
@@ -51,7 +52,7 @@ static struct err *restore_bytes(struct revert *revert)
         for (; i < count && revert->left.site[i].va / PAGE * PAGE == page; i++) {
             const struct wire_site *site = &revert->left.site[i];
             uint64_t at = site->va - page;
-            if (at + site->length > got || memcmp(bytes + at, site->patched, site->length))
+            if (islands == (site->extent != 0) || at + site->length > got || memcmp(bytes + at, site->patched, site->length))
                 continue; /* not placed, or the code is no longer there */
             memcpy(bytes + at, site->original, site->length);
             low = at < low ? at : low;
@@ -61,6 +62,12 @@ static struct err *restore_bytes(struct revert *revert)
             ERR_TRY(target_write(revert->target, page + low, bytes + low, high - low));
     }
     return NULL;
+}
+
+static struct err *restore_bytes(struct revert *revert)
+{
+    ERR_TRY(restore_some(revert, false));
+    return restore_some(revert, true);
 }
 
 /* ---- threads ---- */

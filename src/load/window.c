@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { JMP_BYTES = 5, SHORT_JMP_BYTES = 2, TRAP_BYTES = 1, WINDOW_MAX_INSNS = 16 }; /* so that its extent fits 8 bits */
+enum { PAGE = 4096 };
 
 const char *load_kind_name(enum load_kind kind)
 {
@@ -74,6 +75,11 @@ static uint64_t end_of(const struct load_flow *flow, size_t index)
     return flow->insn[index].va + flow->insn[index].length;
 }
 
+static bool is_in_one_page(uint64_t va, uint64_t end_va)
+{
+    return va / PAGE == (end_va - 1) / PAGE;
+}
+
 static bool is_padding(const struct planner *plan, size_t index)
 {
     return plan->flow->mark[index] & LOAD_MARK_PADDING;
@@ -104,7 +110,7 @@ static bool may_start(const struct planner *plan, size_t index, unsigned bytes)
 static bool extend(const struct planner *plan, size_t first, size_t least, unsigned bytes, size_t *last)
 {
     const struct load_flow *flow = plan->flow;
-    if (!may_start(plan, first, bytes))
+    if (!may_start(plan, first, bytes) || !is_in_one_page(flow->insn[first].va, flow->insn[first].va + bytes))
         return false;
     for (size_t i = first;; i++) {
         if (i > first && !may_follow(plan, i))
@@ -172,13 +178,15 @@ static void add_window(struct planner *plan, struct load_window window)
 
 /* ---- islands ---- */
 
-/* Five bytes of unclaimed padding behind a function that a short jump at `va` reaches, 0 when there are none. The padding of this function
- * and of its neighbours is looked at. */
+/* Five bytes of unclaimed padding behind a function, in the same page, that a short jump at `va` reaches, 0 when there are none. The
+ * padding of this function and of its neighbours is looked at. */
 static uint64_t find_island(const struct planner *plan, uint64_t va)
 {
     const struct load_code *code = plan->code;
     const struct load_flow *flow = plan->flow;
-    uint64_t low = va + SHORT_JMP_BYTES - 128, high = va + SHORT_JMP_BYTES + 127;
+    uint64_t low = va + SHORT_JMP_BYTES - 128, high = va + SHORT_JMP_BYTES + 127, page_va = va / PAGE * PAGE;
+    low = low < page_va ? page_va : low;
+    high = high > page_va + PAGE - JMP_BYTES ? page_va + PAGE - JMP_BYTES : high;
     for (size_t i = 0; i < flow->count; i++) {
         if (!is_padding(plan, i) || (i && is_padding(plan, i - 1)))
             continue;
@@ -348,7 +356,7 @@ static bool make_far_island(struct planner *plan, size_t from, size_t to, size_t
             return false;
     uint64_t va = flow->insn[first].va;
     size_t own = end_of(flow, last) - va;
-    if (own >= JMP_BYTES)
+    if (own >= JMP_BYTES || !is_in_one_page(va, va + JMP_BYTES))
         return false;
     uint32_t displacement = 0;
     for (size_t i = own; i < JMP_BYTES; i++) {

@@ -4,7 +4,10 @@
  * first byte only. In order of preference: a 5-byte jmp over instructions; a jmp that also uses alignment padding; a jmp to an island,
  * which jumps on; a trap. An island is either in padding nearby, reached by a 2-byte jmp, or where a 5-byte jmp leads whose last bytes are
  * those of the instruction that follows, which stay as they are: then only part of the address can be chosen. Pure: file addresses only, no
- * process. */
+ * process.
+ *
+ * All bytes that a window is made of (those of its jump, whoever they belong to, and its island in padding) lie in one page: a page is
+ * written at once or not at all, several are not. */
 #ifndef LOAD_WINDOW_H
 #define LOAD_WINDOW_H
 
