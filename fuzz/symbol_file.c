@@ -9,6 +9,13 @@ static void sum(void *context, uint64_t va)
     *(uint64_t *)context += va;
 }
 
+static void sum_sequence(void *context, uint64_t start_va, uint64_t end_va, uint64_t abort_va)
+{
+    if (start_va >= end_va || abort_va - start_va < end_va - start_va)
+        fail("symbol_file_sequences");
+    sum(context, abort_va);
+}
+
 static void walk(struct symbol_file *file)
 {
     size_t count, size;
@@ -42,6 +49,7 @@ static void walk(struct symbol_file *file)
             fail("parent_va");
     }
     symbol_file_code_pointers(file, sum, &total);
+    symbol_file_sequences(file, sum_sequence, &total);
     for (size_t i = 0; i < 4; i++)
         symbol_file_jump_table(file, segments ? segments[0].va + i * 64 : 0, sum, &total);
     volatile uint64_t keep = total;

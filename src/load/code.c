@@ -158,6 +158,54 @@ static void collect_fragments(struct load_code *code, const struct symbol_func *
     code->fragment_count = list.n;
 }
 
+/* ---- restartable sequences ---- */
+
+static void note_sequence(void *context, uint64_t start_va, uint64_t end_va, uint64_t abort_va)
+{
+    enum { SIGNATURE_BYTES = 4 }; /* in front of where it is aborted: the kernel looks at them then */
+    struct load_code *code = context;
+    mark_target(code, abort_va);
+    VEC_PUSH(&code->sequence, (struct load_range){start_va, end_va});
+    VEC_PUSH(&code->sequence, (struct load_range){abort_va - SIGNATURE_BYTES, abort_va});
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct load_range *x = a, *y = b;
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static void find_sequences(struct load_code *code)
+{
+    size_t kept = 0;
+    symbol_file_sequences(code->file, note_sequence, code);
+    if (code->sequence.n)
+        qsort(code->sequence.at, code->sequence.n, sizeof *code->sequence.at, by_start);
+    for (size_t i = 0; i < code->sequence.n; i++) {
+        struct load_range *last = kept ? &code->sequence.at[kept - 1] : NULL, one = code->sequence.at[i];
+        if (!last || one.va > last->end_va)
+            code->sequence.at[kept++] = one;
+        else if (one.end_va > last->end_va)
+            last->end_va = one.end_va;
+    }
+    code->sequence.n = kept;
+}
+
+bool load_code_is_restartable(const struct load_code *code, uint64_t va, uint64_t end_va)
+{
+    size_t low = 0;
+    for (size_t high = code->sequence.n; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (code->sequence.at[middle].va <= end_va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && (va < code->sequence.at[low - 1].end_va);
+}
+
+/* ---- all ---- */
+
 struct load_code *load_code_create(struct symbol_file *file)
 {
     struct load_code *code = memory_zero(1, sizeof *code);
@@ -183,6 +231,7 @@ struct load_code *load_code_create(struct symbol_file *file)
     for (size_t i = 0; i < count; i++)
         mark_target(code, func[i].va);
     collect_fragments(code, func, count);
+    find_sequences(code);
     return code;
 }
 
@@ -209,6 +258,7 @@ void load_code_destroy(struct load_code *code)
     for (size_t i = 0; i < code->segment_count; i++)
         free(code->segment[i].target_bits);
     VEC_FREE(&code->sealed);
+    VEC_FREE(&code->sequence);
     free(code->segment);
     free(code->fragment);
     free(code->branch);

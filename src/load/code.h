@@ -27,6 +27,7 @@ struct load_code {
     } * branch;        /* what may be rel32 branches from one function to another, by target */
     size_t branch_count;
     VEC(struct load_range) sealed;       /* see load_code_seal() */
+    VEC(struct load_range) sequence;     /* restartable ones, and their signatures, by address, disjoint */
     const struct symbol_func **fragment; /* parts split off functions, by parent, aliases left out */
     size_t fragment_count;
     struct wire_unwind *unwind; /* of stacks.c: NULL until it is asked for */
@@ -46,6 +47,9 @@ bool load_code_is_target(const struct load_code *code, uint64_t va, uint64_t low
 void load_code_seal(struct load_code *code, uint64_t va, uint64_t end_va);
 /* Whether `va` lies inside such code, not at its start. */
 bool load_code_is_sealed(const struct load_code *code, uint64_t va);
+/* Whether [va, end_va) has a part of a restartable sequence or of its signature, or ends where one begins. A thread that is in a copy of
+ * such an instruction is not in the sequence for the kernel, which then does not restart it. */
+bool load_code_is_restartable(const struct load_code *code, uint64_t va, uint64_t end_va);
 /* Whether an instruction of the function around `va` starts there, as far as one can tell. */
 bool load_code_is_boundary(const struct load_code *code, uint64_t va);
 /* Where the alignment padding that begins at `end_va`, the end of a function, ends itself; `end_va` when there is none. */

@@ -214,6 +214,13 @@ static void mark_unreached(struct load_flow *flow)
     free(reached);
 }
 
+static void refuse_sequences(struct load_flow *flow, const struct load_code *code)
+{
+    for (size_t i = 0; i < flow->count && code->sequence.n; i++)
+        if (load_code_is_restartable(code, flow->insn[i].va, flow->insn[i].va + flow->insn[i].length))
+            flow->insn[i].refusal = INSN_RESTARTABLE;
+}
+
 void load_flow_init(struct load_flow *flow, const struct load_code *code, uint64_t va, uint64_t size)
 {
     uint64_t padding_end = load_code_padding_end(code, va + size);
@@ -227,6 +234,7 @@ void load_flow_init(struct load_flow *flow, const struct load_code *code, uint64
     flow->mark = memory_zero(flow->count, 1);
     if (!flow->count)
         return;
+    refuse_sequences(flow, code);
     mark_targets(flow, code);
     mark_unreached(flow);
     mark_padding(flow);

@@ -78,6 +78,10 @@ const struct symbol_func *symbol_file_usual_name(const struct symbol_file *file,
  * of FDEs, the entry point, init and fini arrays. Addresses may repeat. Over-approximates on purpose. */
 typedef void symbol_found_fn(void *context, uint64_t va);
 void symbol_file_code_pointers(const struct symbol_file *file, symbol_found_fn *found, void *context);
+/* Calls `found` with every restartable sequence (rseq) that the file describes: the kernel sends a thread that it interrupts in
+ * [start_va, end_va) to abort_va. Ranges may repeat and overlap. */
+typedef void symbol_sequence_fn(void *context, uint64_t start_va, uint64_t end_va, uint64_t abort_va);
+void symbol_file_sequences(const struct symbol_file *file, symbol_sequence_fn *found, void *context);
 /* Reads a jump table at `table_va` in non-executable contents: signed 32-bit offsets relative to the table itself. Calls `found` for each
  * entry until one does not lead into executable contents. */
 void symbol_file_jump_table(const struct symbol_file *file, uint64_t table_va, symbol_found_fn *found, void *context);

@@ -71,6 +71,8 @@ pid_t target_take_stop(const struct target *target, pid_t tid, int *status);
 struct err *target_thread_settle(struct target *target, struct target_thread *thread);
 /* A thread that is about to deliver a signal, or whose system call that signal ends, can not be borrowed for a remote call. */
 bool target_thread_is_borrowable(struct target *target, struct target_thread *thread);
+/* sequence.c: a thread that is about to be borrowed starts the restartable sequence again that it stands in. */
+struct err *target_thread_leave_sequence(struct target *target, struct target_thread *thread);
 /* Whether an interrupted call with a timeout in milliseconds has had its time; if not, its timeout becomes what is left. */
 bool target_thread_timed_out(struct target *target, struct target_thread *thread);
 struct err *target_thread_write_regs(struct target_thread *thread);

@@ -286,6 +286,7 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     ERR_TRY(suspend_seccomp(target, thread, true));
     if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
+    ERR_TRY(target_thread_leave_sequence(target, thread));
     ERR_TRY(write_frame(target, &thread->regs, mask, &frame_va));
     struct err *error = call_with_frame(target, thread, number, args, frame_va, result);
     /* The thread is no longer in the system call it was stopped in, so the kernel would not restart it: the registers that

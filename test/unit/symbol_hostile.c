@@ -236,6 +236,13 @@ static void count(void *context, uint64_t va)
     *(uint64_t *)context += va != 0;
 }
 
+static void count_sequence(void *context, uint64_t start_va, uint64_t end_va, uint64_t abort_va)
+{
+    (void)start_va;
+    (void)end_va;
+    count(context, abort_va);
+}
+
 static double now_ms(void)
 {
     struct timespec time;
@@ -273,6 +280,7 @@ static int run(const char *name, void (*build)(struct builder *))
         if (!error) {
             symbol_file_funcs(file, &funcs);
             symbol_file_code_pointers(file, count, &pointers);
+            symbol_file_sequences(file, count_sequence, &pointers);
         }
         double took = now_ms() - start;
         getrusage(RUSAGE_SELF, &after);
