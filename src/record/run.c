@@ -86,11 +86,44 @@ static void show_progress(void *context, const char *module, size_t places, size
     fprintf(run->options->messages, ": placing %zu probes\n", places);
 }
 
+/* What there is of a process, now: itself, its code, its threads (S1.8). */
+static void look_at(struct record_run *run, pid_t pid)
+{
+    uint64_t now_ns = clock_now_ns();
+    record_read_mappings(run, record_process_of(run, (uint32_t)pid, 0, now_ns), now_ns);
+    target_pids tids = {0};
+    err_free(target_all_threads(pid, &tids)); /* it may have ended */
+    for (size_t i = 0; i < tids.n; i++)
+        record_thread_of(run, (uint32_t)pid, (uint32_t)tids.at[i], now_ns);
+    VEC_FREE(&tids);
+}
+
+/* What is there at the start is all told before anything is recorded of it, by probes or by the kernel. */
+static void complete_start(struct record_run *run)
+{
+    if (!run->has_start)
+        trace_start_complete(run->writer, clock_now_ns());
+    run->has_start = true;
+}
+
+/* A command that is to be recorded stands before its first instruction. */
 static struct err *joined(void *context, pid_t pid)
 {
     struct record_run *run = context;
-    record_process_of(run, (uint32_t)pid, 0, clock_now_ns());
+    look_at(run, pid);
+    complete_start(run);
     return run->samples ? record_queue_add(run->samples, pid) : NULL;
+}
+
+static struct err *look_at_all(struct record_run *run)
+{
+    for (size_t i = 0; i < run->options->n_pids; i++) {
+        ERR_TRY(target_check_pid(run->options->pid[i]));
+        look_at(run, run->options->pid[i]);
+    }
+    if (run->options->n_pids)
+        complete_start(run);
+    return NULL;
 }
 
 static void make_room(void *context)
@@ -140,7 +173,6 @@ static struct err *attach_plainly(struct record_run *run)
 {
     for (size_t i = 0; i < run->options->n_pids; i++) {
         pid_t pid = run->options->pid[i];
-        ERR_TRY(target_check_pid(pid));
         int fd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (fd < 0)
             return err_errno(errno == ESRCH || errno == EINVAL ? ERR_NO_PROCESS : ERR_SYSTEM, errno, "process %d", pid);
@@ -161,6 +193,7 @@ static struct err *attach_plainly(struct record_run *run)
 
 static struct err *attach(struct record_run *run)
 {
+    ERR_TRY(look_at_all(run));
     if (!run->session)
         return attach_plainly(run);
     for (size_t i = 0; i < run->options->n_pids; i++)
@@ -387,7 +420,6 @@ static struct err *record(struct record_run *run)
     bool attached = !error;
     if (attached) {
         record_drain_samples(run);
-        trace_start_complete(run->writer, clock_now_ns());
         error = trace_writer_publish(run->writer);
         if (!run->options->command)
             warn_of_missing(run);

@@ -326,6 +326,7 @@ struct record_run {
     uint64_t abandon_since_ns, next_abandon_ns; /* of abandon.c */
     bool has_switches;                          /* there are perf events */
     bool has_warned;                            /* of what no process has */
+    bool has_start;                             /* the trace has been told that the state at the start is complete */
     /* names */
     VEC(struct record_module *) module;
     uint32_t unknown_frame;

@@ -27,6 +27,27 @@ start_busy() { # WIDTH: a process that goes on for long
     start_victim "$victims/$1/v_shares" -t 2 -m 60000
 }
 
+thread_count() { # PID
+    find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l
+}
+has_threads() { # PID N
+    [ "$(thread_count "$1")" = "$2" ]
+}
+# What of the trace comes before, and after, the record that says that the start is complete.
+start_is_first() { # NAME THREADS [FILE]
+    local kind file
+    babeltrace2 --clock-cycles --no-delta "$trace" >"$work/said" || fail "$1: babeltrace2"
+    expect_equal "$1: records that say that the start is complete" "$(grep -c ' start_complete: ' "$work/said")" 1
+    sed '/ start_complete: /q' "$work/said" >"$work/start"
+    sed '1,/ start_complete: /d' "$work/said" >"$work/run"
+    for kind in process module mapping; do shows " $kind: " "$work/start" || fail "$1: no $kind before the start is complete"; done
+    for file in v_shares ${3:-libc.so}; do shows " module: .*$file" "$work/start" || fail "$1: $file comes only after the start is complete"; done
+    expect_equal "$1: threads before the start is complete" "$(grep -c ' thread: ' "$work/start")" "$2"
+    ! grep -E -m 1 ' (enter|return|enter_tail|place|timer|off_cpu|switch_in|switch_out): ' "$work/start" >&9 ||
+        fail "$1: something was recorded before the start is complete"
+    shows -E ' (enter|timer): ' "$work/run" || fail "$1: nothing was recorded"
+}
+
 # The command's exit code; wrong options.
 for code in 0 3; do
     run_probity record -q -o "$trace" --calls 'bash:*' -- bash -c "exit $code" 2>/dev/null && got=0 || got=$?
@@ -60,14 +81,16 @@ run_probity record -q -o "$work/other" -- true 2>/dev/null && fail "a directory 
 [ -e "$work/other/file" ] || fail "a file of another directory was removed"
 
 for width in 64 32; do
-    # Processes, modules and where they lie come before the record that says that the start is complete (S1.8).
+    # All processes, threads, modules and where they lie come before the record that says that the start is complete, and all that is recorded
+    # of them after it (S1.8).
     start_busy $width
+    wait_until 30 has_threads "$victim_pid" 4 || fail "$width: start: no threads"
     run_probity record -q -o "$trace" -d 0.5 -F 999 --calls 'v_shares:*' -p "$victim_pid" || fail "$width: start"
-    babeltrace2 --clock-cycles --no-delta "$trace" >"$work/said" || fail "$width: start: babeltrace2"
-    expect_equal "$width: records that say that the start is complete" "$(grep -c ' start_complete: ' "$work/said")" 1
-    sed '/ start_complete: /q' "$work/said" >"$work/start"
-    for kind in process module mapping; do shows " $kind: " "$work/start" || fail "$width: no $kind before the start is complete"; done
-    for file in libc.so v_shares; do shows " module: .*$file" "$work/start" || fail "$width: $file comes only after the start is complete"; done
+    start_is_first "$width: attached" "$(thread_count "$victim_pid")"
+    run_probity record -q -o "$trace" -d 0.5 -p "$victim_pid" || fail "$width: start, samples"
+    start_is_first "$width: samples only" "$(thread_count "$victim_pid")"
+    run_probity record -q -o "$trace" -d 0.3 -F 999 --calls 'v_shares:*' -- "$victims/$width/v_shares" -t 2 -m 50 >/dev/null || fail "$width: start, command"
+    start_is_first "$width: command" 1 v_shares
     kill -KILL "$victim_pid"
     wait "$victim_pid" 2>/dev/null || true
     exec {victim_in}>&-
