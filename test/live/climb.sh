@@ -1,6 +1,6 @@
 #!/bin/bash
 # Chains above hot spots of programs with a known structure, in both widths, started and attached: right callers, shares within 5 points, up to
-# main or the start of the thread; never more than 16 hooks, none at the end (S3.1 to S3.5). And what can go wrong.
+# main or the start of the thread; never more than 16 hooks (S3.1 to S3.5; live_climb_hooks looks at them from outside). And what can go wrong.
 # alone: yes
 # timeout: 420
 . "$(dirname "$0")/lib.sh"
