@@ -225,7 +225,7 @@ static void draw_pane(struct canvas *canvas, size_t rows)
         if (browse->pane_top + i < count)
             put_arc(canvas, stanza, browse->pane_top + i);
         else
-            plain_line(canvas, !i && !count ? "   this is a whole thread: it has no callers" : "", BROWSE_PLAIN);
+            plain_line(canvas, "", BROWSE_PLAIN);
     }
 }
 

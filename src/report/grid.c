@@ -217,6 +217,8 @@ static void json_row(FILE *out, const struct grid *grid, const struct grid_row *
         }
     if (row->mark == GRID_SAMPLED)
         fputs(", \"sampled\": true", out);
+    if (row->is_root)
+        fputs(", \"root\": true", out);
     json_text(out, "module", row->module);
     json_text(out, "file", row->file);
     if (row->line)

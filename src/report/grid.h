@@ -37,6 +37,7 @@ struct grid_row {
     uint32_t level;                   /* how far the name is indented */
     enum grid_mark mark;
     bool has_gap; /* an empty line before it */
+    bool is_root; /* of flat views: not a routine, but all of them */
 };
 
 struct grid {

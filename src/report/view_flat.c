@@ -51,6 +51,8 @@ static uint64_t sort_key(const struct tree_flat *flat, const struct comparison *
 static int compare(const struct tree_flat *x, const struct tree_flat *y, const struct comparison *by)
 {
     uint64_t a = sort_key(x, by), b = sort_key(y, by);
+    if (x->is_root != y->is_root)
+        return x->is_root ? -1 : 1;
     if (a != b)
         return a < b ? 1 : -1;
     int order = strcmp(tree_routine(by->set, x->routine), tree_routine(by->set, y->routine));
@@ -94,7 +96,8 @@ static void flat_part(struct view *view, const struct tree *tree, const char *ti
         }
         struct grid_row row = {.cell = {is_events ? flat->calls : flat->samples, flat->base, flat->cum,
                                         flat->is_recursive ? flat->cum2 : GRID_NONE, grid_share(flat->base, total),
-                                        grid_share(flat->cum, total)}};
+                                        grid_share(flat->cum, total)},
+                               .is_root = flat->is_root};
         view_fill_name(&row, profile->set, flat->routine);
         VEC_PUSH(&grid.row, row);
     }
@@ -119,6 +122,7 @@ static void add_stanza(struct grid *grid, const struct view *view, const struct 
         add_arc(grid, set, &stanza->parent.at[i], stanza->parent.at[i].is_recursive ? "rParent" : "Parent", total);
     struct grid_row row = {.label = "Self",
                            .mark = GRID_STRONG,
+                           .is_root = self->is_root,
                            .cell = {view->profile->what == TREE_EVENTS ? self->calls : self->samples, self->base, self->cum,
                                     self->is_recursive ? self->cum2 : GRID_NONE, grid_share(self->cum, total)}};
     view_fill_name(&row, set, self->routine);

@@ -11,7 +11,7 @@
 /* ---- each stack once ---- */
 
 static const struct grid_column column[] = {
-    {"samples", "Samples", GRID_COUNT}, {"value", "Value", GRID_VALUE}, {"share", "Share", GRID_SHARE}};
+    {"number", "No", GRID_COUNT}, {"samples", "Samples", GRID_COUNT}, {"value", "Value", GRID_VALUE}, {"share", "Share", GRID_SHARE}};
 
 struct tally {
     uint64_t samples, value;
@@ -88,7 +88,7 @@ static void tally_part(struct view *view, const struct stacks *stacks, struct ta
             continue;
         }
         VEC_PUSH(&grid.row, (struct grid_row){.name = stacks_text(stacks, tally[i].path),
-                                              .cell = {tally[i].samples, tally[i].value, grid_share(tally[i].value, total)}});
+                                              .cell = {i + 1, tally[i].samples, tally[i].value, grid_share(tally[i].value, total)}});
     }
     view_begin(view, total, total);
     if (grid.row.n || grid.hidden)
@@ -105,21 +105,23 @@ struct telling {
     struct view *view;
     const struct stacks *stacks;
     const struct profile_thread *thread;
-    uint64_t told;
+    uint64_t before, told; /* samples: of other threads, of this one */
 };
 
 static void tell(struct telling *telling, const struct trace_record *record)
 {
     struct view *view = telling->view;
     uint64_t start_ns = view->profile->info->about.start_ns;
+    uint64_t number = telling->before + telling->told + 1;
     uint64_t time_ns = record->time_ns > start_ns ? record->time_ns - start_ns : 0;
     char *stack =
         record->number == TRACE_NONE ? memory_text("") : stacks_text(telling->stacks, telling->stacks->of_stack.at[record->number]);
     if (view->options->format == REPORT_JSON) {
         fprintf(view->out, "%s{\"name\": ", telling->told ? ",\n  " : "\n  ");
         escape_json(view->out, stack);
-        fprintf(view->out, ", \"time\": %" PRIu64 ", \"value\": %" PRIu64 "}", time_ns, record->value);
+        fprintf(view->out, ", \"number\": %" PRIu64 ", \"time\": %" PRIu64 ", \"value\": %" PRIu64 "}", number, time_ns, record->value);
     } else {
+        fprintf(view->out, "%" PRIu64 " ", number);
         grid_put_value(view->out, time_ns, &view->style.time);
         putc_unlocked(' ', view->out);
         grid_put_value(view->out, record->value, &view->style.value);
@@ -141,9 +143,9 @@ static bool tell_records(void *context, const struct trace_record *record, size_
 }
 
 /* A part of its own making: there may be a row for each record. */
-static struct err *tell_thread(struct view *view, const struct stacks *stacks, const struct profile_thread *thread)
+static struct err *tell_thread(struct view *view, const struct stacks *stacks, const struct profile_thread *thread, uint64_t *told)
 {
-    struct telling telling = {view, stacks, thread, 0};
+    struct telling telling = {view, stacks, thread, *told, 0};
     bool is_json = view->options->format == REPORT_JSON;
     if (is_json) {
         fputs(view->part_count ? ",\n {\"name\": " : "{\"name\": ", view->out);
@@ -152,11 +154,12 @@ static struct err *tell_thread(struct view *view, const struct stacks *stacks, c
     } else {
         fputs(view->part_count ? "\n" : "", view->out);
         escape_plain(view->out, thread->name);
-        fprintf(view->out, ": Time%s Value%s Stack\n", view->style.time.suffix, view->style.value.suffix);
+        fprintf(view->out, ": No Time%s Value%s Stack\n", view->style.time.suffix, view->style.value.suffix);
     }
     struct err *error = profile_read(view->profile, thread->thread, tell_records, &telling);
     fputs(is_json ? "]}" : "", view->out);
     view->part_count++;
+    *told += telling.told;
     return error;
 }
 
@@ -171,10 +174,11 @@ struct err *view_samples(struct view *view)
         tally_part(view, &stacks, tally);
         free(tally);
     } else if (view->options->sort == REPORT_SORT_ORDER) {
+        uint64_t told = 0;
         uint64_t length_ns = profile->info->end_ns - profile->info->about.start_ns;
         view_begin(view, length_ns, length_ns);
         for (size_t i = 0; i < profile->thread.n && !error; i++)
-            error = tell_thread(view, &stacks, &profile->thread.at[i]);
+            error = tell_thread(view, &stacks, &profile->thread.at[i], &told);
         if (!error)
             view_end(view);
     } else {

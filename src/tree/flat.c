@@ -45,8 +45,8 @@ static struct total *total_up(const struct view *view)
 {
     const struct tree *tree = view->tree;
     struct total *totals = memory_zero(view->set->routines.n, sizeof *totals);
-    for (uint32_t i = 1; i < tree->n; i++) {
-        if (!is_seen(view, i))
+    for (uint32_t i = 0; i < tree->n; i++) {
+        if (i && !is_seen(view, i))
             continue;
         const struct tree_node *node = &tree->node[i];
         struct total *total = &totals[node->routine];
@@ -55,6 +55,7 @@ static struct total *total_up(const struct view *view)
         bool is_outermost = node->recursion == 1;
         total->is_seen = true;
         flat->routine = node->routine;
+        flat->is_root = !i;
         flat->is_recursive |= !is_outermost;
         flat->calls += node->calls;
         flat->samples += tree_samples(tree, i, view->metric);
@@ -70,6 +71,8 @@ static struct total *total_up(const struct view *view)
 static int compare_flat(const void *a, const void *b, void *set)
 {
     const struct tree_flat *left = a, *right = b;
+    if (left->is_root != right->is_root)
+        return left->is_root ? -1 : 1;
     if (left->cum != right->cum)
         return left->cum < right->cum ? 1 : -1;
     if (left->base != right->base)
@@ -175,9 +178,7 @@ static void hand_out(const struct link *link, struct tree_stanza *parent, struct
         arc.routine = link->parent;
         VEC_PUSH(&child->parent, arc);
         arc.routine = link->child;
-        /* The root has no stanza. */
-        if (parent)
-            VEC_PUSH(&parent->child, arc);
+        VEC_PUSH(&parent->child, arc);
     }
 }
 
@@ -198,8 +199,7 @@ void tree_arcflow(const struct tree_set *set, const struct tree *tree, enum tree
     collect_links(&view, &links);
     for (size_t i = 0; i < links.link.n; i++) {
         const struct link *link = &links.link.at[i];
-        uint32_t parent = place[link->parent];
-        hand_out(link, parent == TRACE_NONE ? NULL : &out->at[parent], &out->at[place[link->child]]);
+        hand_out(link, &out->at[place[link->parent]], &out->at[place[link->child]]);
     }
     VEC_FREE(&links.link);
     free(links.slot);

@@ -212,15 +212,16 @@ void tree_compare(const struct tree_set *set_a, const struct tree *a, const stru
 /* A routine over all of a tree: Cum counts it once per stack (its outermost instance), Cum2 once per instance. */
 struct tree_flat {
     uint32_t routine;
+    bool is_root;                                         /* the whole tree; no routine */
     bool is_recursive;                                    /* Cum2 differs in meaning: some instance is below another */
     uint64_t calls, samples, base, cum, cum2, elapsed_ns; /* elapsed_ns: once per stack */
     uint64_t folded;                                      /* part of cum2 that was folded into the routine's instances */
 };
 typedef VEC(struct tree_flat) tree_flats;
-/* In order of cum, then base, then name. The root is no routine here: sum of base and folded over all, and the root's = the root's cum. */
+/* The root, then routines in order of cum, then base, then name. Sum of base and folded over all rows = the root's cum. */
 void tree_flatten(const struct tree_set *set, const struct tree *tree, enum tree_what what, unsigned metric, tree_flats *out);
 
-/* ArcFlow: one stanza per routine, in the order of tree_flatten(). The root has none, but is a parent. Sums over rows: calls and base of
+/* ArcFlow: one stanza per row of tree_flatten(), in its order. The root's has no parents. Of all others, sums over rows: calls and base of
  * parents and rParents = self's; cum of parents = self's cum, of parents and rParents = cum2; cum of children and rChildren = cum2 - base -
  * folded. A child row is the parent row of that routine for this one. */
 struct tree_arc {

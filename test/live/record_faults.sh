@@ -50,7 +50,7 @@ same_number() { # WHAT READ EXPECTED
 }
 
 calls_of() { # TRACE
-    run_probity report --view flat --data events --format json "$1" 2>/dev/null | sed -nE 's/.*"calls": ([0-9]+),.*/\1/p' | awk '{ n += $1 } END { print n + 0 }'
+    run_probity report --view flat --data events --format json "$1" 2>/dev/null | grep -v '"root": true' | sed -nE 's/.*"calls": ([0-9]+),.*/\1/p' | awk '{ n += $1 } END { print n + 0 }'
 }
 
 samples_of() { # TRACE

@@ -11,7 +11,8 @@ flat() { # TRACE: names and calls, in order of name
     python3 - "$work/json" <<'P'
 import json, sys
 for row in sorted(json.load(open(sys.argv[1]))["parts"][0]["rows"], key=lambda row: row["name"]):
-    print(row["name"], row["calls"])
+    if not row.get("root"):
+        print(row["name"], row["calls"])
 P
 }
 

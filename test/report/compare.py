@@ -5,7 +5,7 @@ import re
 import sys
 
 flat_file, kind, output = sys.argv[1:]
-rows = json.load(open(flat_file))["parts"][0]["rows"]
+rows = [row for row in json.load(open(flat_file))["parts"][0]["rows"] if not row.get("root")]
 wanted = {row["name"]: (row["base"], row["cum"]) for row in rows}
 text = open(output).read()
 found = {}

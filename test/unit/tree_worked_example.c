@@ -180,9 +180,10 @@ static void test_example(void)
                "4 2 1 2 3 ----B\n"
                "5 2 1 1 1 -----A\n"
                "4 1 1 1 1 ----X\n");
-    check_flat(world.set, world.tree, "C: 1 3 19 -\nA: 3 7 14 15\nB: 5 8 13 17\nX: 1 1 1 -\n");
+    check_flat(world.set, world.tree, "pid.tid: 1 0 19 -\nC: 1 3 19 -\nA: 3 7 14 15\nB: 5 8 13 17\nX: 1 1 1 -\n");
     check_stanza(world.set, world.tree, "A",
                  "Parent 1 3 7 C\nParent 1 3 7 B\nrParent 1 1 1 B\nSelf 3 7 14 15 A\nChild 2 3 4 B\nrChild 1 2 3 B\nChild 1 1 1 X\n");
+    check_stanza(world.set, world.tree, "pid.tid", "Self 1 0 19 19 pid.tid\nChild 1 3 19 C\n");
     check_stanza(world.set, world.tree, "C", "Parent 1 3 19 pid.tid\nSelf 1 3 19 19 C\nChild 1 3 7 A\nChild 1 2 9 B\n");
     check_stanza(world.set, world.tree, "B",
                  "Parent 2 3 4 A\nrParent 1 2 3 A\nrParent 1 1 1 B\nParent 1 2 9 C\nSelf 5 8 13 17 B\nrChild 1 1 1 B\nChild 1 3 7 A\n"
