@@ -205,7 +205,7 @@ bool port_wait(const struct wire_fire *fire, uint32_t seen)
         long seconds, nanoseconds;
     } timeout = {0, WAIT_NS};
     struct wire_state *state = wire_state(session_of(fire));
-    if (process_of(fire)->quiet)
+    if (!session_of(fire)->lossless || process_of(fire)->quiet)
         return false;
     __atomic_add_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
     agent_call4(NR_FUTEX, (long)&state->reader, FUTEX_WAIT_OP, (long)seen, (long)&timeout);

@@ -290,6 +290,9 @@ static void print_losses(const struct record_summary *summary)
         fprintf(stderr, "probity: %llu stacks were LOST\n", (unsigned long long)summary->lost_stacks);
     if (summary->lost_samples)
         fprintf(stderr, "probity: %llu samples were LOST\n", (unsigned long long)summary->lost_samples);
+    if (summary->lost_news)
+        fprintf(stderr, "probity: %llu of the kernel's records of switches were lost: when threads ran is less exact\n",
+                (unsigned long long)summary->lost_news);
     if (summary->refused_functions || summary->partial_functions)
         fprintf(stderr, "probity: %llu functions have probes; %llu have none, and %llu have exits without one; -v says which, and why\n",
                 (unsigned long long)summary->functions, (unsigned long long)summary->refused_functions,

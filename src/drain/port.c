@@ -101,19 +101,37 @@ void drain_end_steps(void)
     counts_steps = false;
 }
 
-void drain_run_clause(struct wire_fire *fire, const struct wire_insn *code, uint32_t count)
+/* ---- full rings ---- */
+
+/* Processes may fill a ring as fast as it is emptied. */
+enum { ROOM_TRIES = 1000 };
+static drain_room_fn *make_room;
+static void *room_context;
+static uint32_t room_tries;
+
+void drain_on_full(drain_room_fn *make, void *context)
 {
-    drain_begin_steps();
-    if (eval_run(fire, code, count))
-        stream_ring_write_error(fire);
-    drain_end_steps();
+    make_room = make;
+    room_context = context;
 }
 
 /* The controller is the one that makes room: there is nobody to wait for. */
 bool port_wait(const struct wire_fire *fire, uint32_t seen)
 {
     (void)fire, (void)seen;
-    return false;
+    if (!make_room || room_tries >= ROOM_TRIES)
+        return false;
+    room_tries++;
+    return make_room(room_context);
+}
+
+void drain_run_clause(struct wire_fire *fire, const struct wire_insn *code, uint32_t count)
+{
+    drain_begin_steps();
+    room_tries = 0;
+    if (eval_run(fire, code, count))
+        stream_ring_write_error(fire);
+    drain_end_steps();
 }
 
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/sealed.h"
+#include "drain/beat.h"
 #include "stream/stream.h"
 
 #include <cpuid.h>
@@ -219,11 +220,12 @@ struct err *drain_session_create(const struct wire_stream *stream, const struct 
     if (mmap(memory, out->layout.state_offset, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
         return err_errno(ERR_SYSTEM, errno, "session memory: map");
     fill_constants(out, stream);
-    return NULL;
+    return options->lossless ? drain_beat_start(out->memory, &out->beat) : NULL;
 }
 
 void drain_session_destroy(struct drain_session *session)
 {
+    drain_beat_stop(session->beat);
     if (session->memory)
         munmap(session->memory, session->bytes);
     if (session->fd >= 0)

@@ -30,6 +30,7 @@ struct drain_session {
     struct wire_session *memory;
     size_t bytes;
     int fd;                     /* the memfd */
+    struct drain_beat *beat;    /* NULL: nobody waits for us */
     struct wire_session layout; /* as it was made */
     struct wire_map *map;       /* likewise */
     struct drain_stuck *stuck;  /* by ring */
@@ -73,6 +74,10 @@ uint64_t drain_session_lost(const struct drain_session *session, enum wire_loss 
 /* port.c: runs a clause here, and writes the record of its error if it ends with one. The memory of maps can make it slow only up to a
  * limit, from which on keys are not found and updates are refused. */
 void drain_run_clause(struct wire_fire *fire, const struct wire_insn *code, uint32_t count);
+/* What such a clause writes is not lost because processes have filled its ring: `make` empties rings while it runs. False: it can not.
+ * NULL: nobody does. */
+typedef bool drain_room_fn(void *context);
+void drain_on_full(drain_room_fn *make, void *context);
 /* The same limit for what is done to maps in between; by the calling thread. */
 void drain_begin_steps(void);
 void drain_end_steps(void);

@@ -25,6 +25,7 @@ void live_drain_rest(struct live_run *run, int signal_fd)
     /* Full rings take a few seconds of it, with a line printed for each record. */
     static const uint64_t most_ns = 20000000000;
     struct drain_session *memory = &run->memory;
+    live_take_held(run);
     uint64_t end_ns = processor_ns() + most_ns, end_bytes = memory->read_bytes + drain_backlog(memory);
     for (uint64_t before = UINT64_MAX;
          memory->read_bytes != before && memory->read_bytes < end_bytes && processor_ns() < end_ns && !is_interrupted(signal_fd);) {

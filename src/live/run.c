@@ -165,6 +165,7 @@ static struct err *loop(struct live_run *run, int signal_fd)
     for (;;) {
         run->memory.has_strangers = load_session_has_strangers(run->session);
         size_t taken = live_run_samples(run);
+        taken += live_take_held(run);
         taken += drain_records(&run->memory, run->script->built.stream, false, live_take_record, run);
         live_report_losses(run);
         live_report_places(run);
@@ -273,6 +274,7 @@ static struct err *run_session(struct live_run *run)
     run->gate = NULL;
     live_end_samples(run);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
+    live_empty_rings(run);
     struct err *detach = load_session_detach(run->session);
     __atomic_store_n(&wire_state(run->memory.memory)->off, 0, __ATOMIC_SEQ_CST);
     if (run->options->command && load_session_command(run->session) && load_session_status(run->session) < 0)
@@ -284,6 +286,11 @@ static struct err *run_session(struct live_run *run)
         return detach;
     err_free(detach);
     return error;
+}
+
+static void make_room(void *context)
+{
+    live_empty_rings(context);
 }
 
 static bool shows_lines(const struct live_script *script, const struct live_options *options)
@@ -300,6 +307,7 @@ static uint32_t stack_nodes(const struct live_script *script)
 
 static void deinit(struct live_run *run)
 {
+    drain_on_full(NULL, NULL);
     live_samplers_destroy(run);
     live_walked_deinit(run);
     if (run->session)
@@ -310,6 +318,8 @@ static void deinit(struct live_run *run)
     for (size_t i = 0; i < run->waiting.n; i++)
         free((void *)run->waiting.at[i].record.payload);
     VEC_FREE(&run->waiting);
+    VEC_FREE(&run->held);
+    VEC_FREE(&run->held_word);
     VEC_FREE(&run->timer);
     VEC_FREE(&run->error);
     VEC_FREE(&run->seen);
@@ -330,6 +340,8 @@ struct err *live_run(struct live_script *script, const struct live_options *opti
         run.program = (struct load_program){
             .stream = script->built.stream, .memory = run.memory.memory, .memory_fd = run.memory.fd, .clause = script->spec_clause.at};
         run.session = load_session_create(script->spec.at, script->spec.n, &run.program, set_child, &run);
+        load_session_on_wait(run.session, make_room, &run);
+        drain_on_full(live_empty_rings, &run);
         if (options->follow)
             load_session_follow(run.session);
         if (options->traps)

@@ -83,7 +83,9 @@ struct live_run {
     VEC(struct live_walked) walked; /* processes */
     bool sampling_failed;           /* the last process that was added could not be sampled */
     VEC(struct live_waiting) waiting;
-    uint64_t waiting_bytes; /* of their payloads */
+    uint64_t waiting_bytes;        /* of their payloads */
+    VEC(struct drain_record) held; /* that were taken out of rings and not looked at yet; their payload: where it is in `held_word` */
+    VEC(uint64_t) held_word;
     VEC(struct live_error) error;
     VEC(struct live_process_name) process_name;
     VEC(struct live_seen) seen; /* processes that were looked at, without -p and a command */
@@ -113,6 +115,11 @@ enum { LIVE_OWN_NAMES = 1 << 30 };
 /* rest.c: what is left in the rings in the end. A second signal, or more work than honest records can make, ends it; what then stays
  * behind is told. */
 void live_drain_rest(struct live_run *run, int signal_fd);
+
+/* held.c: takes records out of the rings, to be looked at later, so that there is room. context: struct live_run. False: there are too
+ * many already, or nothing could be taken. The other looks at them, and returns how many there were. */
+bool live_empty_rings(void *context);
+size_t live_take_held(struct live_run *run);
 
 /* run.c: the name of a process, which is remembered. NULL: it has never been known. */
 const char *live_process_name(struct live_run *run, pid_t pid);

@@ -82,8 +82,8 @@ struct err *load_process_change(struct load_process *process, struct load_reques
 /* As this, for a caller who wants to be there when the process has had its new probes for a moment: unless it fails, he goes first from the
  * stop on (base/hurry.h) until he calls hurry_end(). */
 struct err *load_process_change_in_hurry(struct load_process *process, struct load_request *request, size_t count);
-/* `wait` is called again and again while a change waits for a thread to leave a clause: where threads wait for room in a ring, the consumer
- * makes some. May be NULL. */
+/* `wait` is called again and again while a change, or detaching, waits for a thread to leave a clause: where threads wait for room in a
+ * ring, the consumer makes some. May be NULL. */
 typedef void load_wait_fn(void *context);
 void load_process_on_wait(struct load_process *process, load_wait_fn *wait, void *context);
 /* How long the last change kept all threads stopped (after load_process_create(): how long it kept one), and how many probes are traps now.

@@ -24,6 +24,8 @@ struct frame {
 struct revert {
     struct target *target;
     struct load_live *live; /* NULL: of a dead controller */
+    load_wait_fn *wait;     /* see load_process_on_wait() */
+    void *wait_context;
     struct load_left left;
     struct load_pc_map map;             /* of `left` */
     bool looking;                       /* nothing is changed in this attempt */
@@ -343,6 +345,8 @@ static struct err *revert_all(struct revert *revert)
             error = err_new(ERR_BUSY, "process %d: its probes stay until the next attach, because it can not be stopped: %s",
                             target_pid(target), why ? why->message : "a thread does not leave our code");
         prepare_walks(revert);
+        if (!error && !done && revert->wait)
+            revert->wait(revert->wait_context);
         if (!error && !done)
             target_pause(target, WAIT_NS);
     }
@@ -360,7 +364,7 @@ static bool read_own(void *context, uint64_t offset, void *to, size_t bytes)
 
 struct err *load_revert(struct load_process *process, struct target *target)
 {
-    struct revert revert = {.target = target, .live = process->live};
+    struct revert revert = {.target = target, .live = process->live, .wait = process->wait, .wait_context = process->wait_context};
     if (load_left_read(read_own, process->shared, process->shared->shared_bytes, target_width(target), &revert.left) != LOAD_LEFT_GOOD)
         return err_new(ERR_SYSTEM, "process %d: our own journal can not be read", target_pid(target));
     return revert_all(&revert);

@@ -303,7 +303,8 @@ void record_note_lost(struct record_run *run)
         note(run, run->last_thread, TRACE_LOSS_STACKS, run->summary.lost_stacks, &run->lost_stacks);
     }
     if (run->samples) {
-        run->summary.lost_samples = record_queue_lost(run->samples);
+        /* Without samples it is news of threads. */
+        *(run->options->hz ? &run->summary.lost_samples : &run->summary.lost_news) = record_queue_lost(run->samples);
         note(run, run->last_sampled ? run->last_sampled : run->last_thread, TRACE_LOSS_SAMPLES, run->summary.lost_samples,
              &run->lost_samples);
     }

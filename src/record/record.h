@@ -66,9 +66,10 @@ struct record_options {
 struct record_summary {
     uint64_t calls, samples, switches, measures; /* calls: entries */
     uint64_t lost_calls, lost_samples, lost_stacks;
-    uint64_t cut_stacks;                                      /* samples whose stack could not be followed to its end */
-    uint64_t left_calls;                                      /* that ended by a jump: see rule 1 */
-    uint64_t odd_returns;                                     /* of functions that were entered before the recording */
+    uint64_t lost_news;   /* switches of threads and the like, where no samples are taken; else they are among lost_samples */
+    uint64_t cut_stacks;  /* samples whose stack could not be followed to its end */
+    uint64_t left_calls;  /* that ended by a jump: see rule 1 */
+    uint64_t odd_returns; /* of functions that were entered before the recording */
     uint64_t functions, partial_functions, refused_functions; /* with probes; of those, with an exit that has none; without any */
     uint64_t trap_only;                                       /* of the last two, those where only a trap would fit */
     uint64_t bytes, records;                                  /* of the trace */

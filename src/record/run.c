@@ -375,6 +375,7 @@ static struct err *finish(struct record_run *run)
     run->samples_until_ns = UINT64_MAX;
     if (run->session) {
         __atomic_store_n(&wire_state(run->memory.memory)->off, 1, __ATOMIC_SEQ_CST);
+        record_empty_rings(run);
         error = load_session_detach(run->session);
         __atomic_store_n(&wire_state(run->memory.memory)->off, 0, __ATOMIC_SEQ_CST);
         record_drain_calls(run, true);

@@ -335,7 +335,7 @@ struct record_run {
     struct record_thread **thread; /* hashed by ids, newest of each */
     size_t thread_count, thread_room;
     size_t untold_threads; /* of which only records of probes told */
-    uint64_t gone_ns; /* when it was last looked who is gone */
+    uint64_t gone_ns;      /* when it was last looked who is gone */
     int stop_signal;
 };
 

@@ -67,33 +67,39 @@ RING static struct wire_record *reserve(const struct wire_fire *fire, struct wir
     return record;
 }
 
-/* Waits until the controller has made room, for as long as it reads: it moves on in this ring, or elsewhere while this one's oldest record
- * is whole. It does not when it has died or is stopped, or when that record's writer does not finish it. That is waited for once, not at
- * every record; and not at all by the writer itself, whom a signal has interrupted. */
+/* How long is waited for room, as far as waits took as long as they were to: where one takes much longer, the processors have so much to
+ * do that the controller may wait for its turn, too. */
+enum { WAIT_COUNTS_NS = 20000000 };
+#define SILENCE_MOST_NS 2000000000ull
+#define WAIT_MOST_NS 10000000000ull
+
+/* Waits, where that is wanted, until the controller has made room. That is given up where it shows no sign of life, because it has died or
+ * is stopped; or where it lives, but does not move on in this ring for long, because what it writes to takes nothing, or because the
+ * oldest record's writer does not finish it. That is waited for once, not at every record; and not at all by that writer itself, whom a
+ * signal has interrupted. A run that ends meanwhile takes the record with it: it is of an event from before the end. */
 RING static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
-    enum { PATIENCE_NS = 2000000000 };
     struct wire_state *state = wire_state(session);
-    uint64_t start_ns = 0, now_ns = 0;
-    uint32_t tail, last_tail = 0, reader, last_reader = 0;
+    uint64_t silent_ns = 0, waited_ns = 0;
+    uint32_t last_tail = 0, last_beat = 0;
     do {
-        reader = __atomic_load_n(&state->reader, __ATOMIC_ACQUIRE);
-        tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        uint32_t reader = __atomic_load_n(&state->reader, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        uint32_t beat = __atomic_load_n(&state->beat, __ATOMIC_RELAXED) + reader;
         struct wire_record *record = reserve(fire, session, ring, need);
-        if (record || __atomic_load_n(&state->off, __ATOMIC_ACQUIRE))
+        if (record)
             return record;
-        const struct wire_record *oldest = (struct wire_record *)((char *)(ring + 1) + (tail & (session->ring_bytes - 8)));
-        uint32_t oldest_state = __atomic_load_n(&oldest->state, __ATOMIC_ACQUIRE) & 3;
+        uint64_t before_ns = port_ctx(fire, WIRE_CTX_NSECS);
         if (tell_left(fire, session, ring, tail) || __atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == tail + 1 ||
             !port_wait(fire, reader))
             return 0;
-        now_ns = port_ctx(fire, WIRE_CTX_NSECS);
-        if (tail != last_tail || (reader != last_reader && oldest_state >= WIRE_RECORD_COMMITTED) || !start_ns)
-            start_ns = now_ns;
+        uint64_t took_ns = port_ctx(fire, WIRE_CTX_NSECS) - before_ns;
+        took_ns = took_ns < WAIT_COUNTS_NS ? took_ns : WAIT_COUNTS_NS;
+        waited_ns = tail == last_tail ? waited_ns + took_ns : 0;
+        silent_ns = beat == last_beat ? silent_ns + took_ns : 0;
         last_tail = tail;
-        last_reader = reader;
-    } while (now_ns - start_ns < PATIENCE_NS);
-    __atomic_store_n(&ring->stalled, tail + 1, __ATOMIC_RELAXED);
+        last_beat = beat;
+    } while (silent_ns < SILENCE_MOST_NS && waited_ns < WAIT_MOST_NS);
+    __atomic_store_n(&ring->stalled, last_tail + 1, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -125,7 +131,7 @@ RING void stream_ring_write(struct wire_fire *fire, uint32_t type, const void *p
     uint32_t place = (uint32_t)port_ctx(fire, WIRE_CTX_ROW);
     struct wire_record *record = 0;
     if (need <= session->ring_bytes / 2)
-        record = session->lossless ? reserve_waiting(fire, session, ring, need) : reserve(fire, session, ring, need);
+        record = reserve_waiting(fire, session, ring, need);
     if (!record) {
         lose(session, ring);
         return;
