@@ -58,11 +58,11 @@ void target_thread_move_fault(struct target_thread *thread, uint64_t from_va, ui
     siginfo_t info;
     int signal = thread->signal;
     if ((signal != SIGILL && signal != SIGTRAP && signal != SIGFPE && signal != SIGSYS) ||
-        ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info) || info.si_code <= 0 || info.si_code == SI_KERNEL ||
+        target_ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info) || info.si_code <= 0 || info.si_code == SI_KERNEL ||
         (uint64_t)(uintptr_t)info.si_addr != from_va)
         return;
     info.si_addr = (void *)(uintptr_t)to_va;
-    ptrace(PTRACE_SETSIGINFO, thread->tid, 0, &info);
+    target_ptrace(PTRACE_SETSIGINFO, thread->tid, 0, &info);
 }
 
 bool target_thread_has_fault(const struct target *target, const struct target_thread *thread)

@@ -21,6 +21,13 @@ struct target_deadline {
     int64_t end_ms;  /* when it should end, CLOCK_MONOTONIC */
 };
 
+/* The call that a thread at pc_va was in when it was made again as restart_syscall. */
+struct target_restart {
+    pid_t tid;
+    int number;
+    uint64_t pc_va;
+};
+
 struct target_sharer {
     struct target *target;
     bool is_ours; /* opened for this stop */
@@ -43,6 +50,9 @@ struct target {
     VEC(struct target *) to_give;         /* of these, those that target_next_child() has yet to give out */
     bool patient;                         /* see target_be_patient() */
     VEC(struct target_deadline) deadline; /* one a thread */
+    VEC(struct target_restart) restart;   /* one a thread */
+    struct target_tracer *tracer;         /* of its threads (tracer.c); NULL: the main thread */
+    bool stop_again;                      /* some thread was found to have a filter and is not its to trace */
     VEC(pid_t) forked;                    /* children that target_next_child() has not given out */
     bool executed;
     bool follow;             /* see target_follow() */
@@ -51,7 +61,7 @@ struct target {
     bool has_trap_action;
     bool awaiting;       /* its stops are being waited for */
     bool hold;           /* see target_hold() */
-    bool seccomp;        /* has a filter */
+    bool seccomp;        /* has a filter, as far as is known */
     uint64_t stop_ns;    /* when its first thread stood still; 0: it was let go since */
     uint64_t stopped_ns; /* see target_stopped_ns() */
 
@@ -67,6 +77,28 @@ struct err *target_gone(const struct target *target);
 unsigned long target_ptrace_options(const struct target *target);
 /* As waitpid() without waiting; the end of a process that someone else waits for is left to be taken: -1. */
 pid_t target_take_stop(const struct target *target, pid_t tid, int *status);
+/* tracer.c. A request about a thread, made by whoever traces it. */
+long target_ptrace_words(enum __ptrace_request request, pid_t tid, uintptr_t address, uintptr_t data);
+#define target_ptrace(request, tid, address, data) target_ptrace_words(request, tid, (uintptr_t)(address), (uintptr_t)(data))
+/* From now on the target's threads are seized by a tracer of its own. */
+struct err *target_tracer_begin(struct target *target);
+long target_tracer_seize(struct target *target, pid_t tid, unsigned long options);
+bool target_tracer_has(const struct target *target, pid_t tid);
+/* Lets go of all that it traces, as it is. */
+void target_tracer_end(struct target *target);
+/* confined.c. Whether we may suspend filters. */
+bool target_may_suspend_filters(void);
+bool target_thread_has_filter(const struct target *target, pid_t tid);
+/* A thread has stopped: its registers are taken, nothing is changed yet. */
+void target_confined_settle(struct target *target, struct target_thread *thread);
+/* The registers that a stopped thread is to have as long as it is. */
+struct user_regs_struct target_confined_regs(const struct target_thread *thread);
+/* A confined thread goes on. False: it can not, or need not, in any other way than others. */
+bool target_confined_start(struct target *target, struct target_thread *thread);
+/* One that is going on has stopped. True: and runs again. False: that is a stop like any other. */
+bool target_confined_step(struct target *target, struct target_thread *thread, int status);
+/* Waits until those that are going on sleep, or have been let go of. */
+void target_confined_let_go(struct target *target);
 /* Takes a thread's registers after it has stopped and makes an interrupted system call one that is about to be made again. */
 struct err *target_thread_settle(struct target *target, struct target_thread *thread);
 /* A thread that is about to deliver a signal, or whose system call that signal ends, can not be borrowed for a remote call. */
@@ -97,8 +129,9 @@ struct err *target_release_sharers(struct target *target);
 void target_forget_kin(struct target *target);
 /* A child that the kernel has attached us to. NULL: it is let go. */
 struct target *target_open_forked(struct target *parent, pid_t pid);
-/* Lets a kept thread go on. */
+/* Lets a thread that stays traced go on: as it is; or as it has to, if it is confined. */
 void target_thread_continue(struct target_thread *thread);
+void target_thread_run(struct target *target, struct target_thread *thread);
 /* Notes what waitpid() said about a thread that should be stopped. False when it is gone. */
 bool target_thread_note(struct target *target, struct target_thread *thread, int status);
 /* A thread stopped by SIGTRAP: when it stands behind one of our traps, sends it on and forgets the signal. */

@@ -197,28 +197,12 @@ int target_program_width(pid_t pid)
 
 /* ---- life ---- */
 
-/* Suspending a filter needs CAP_SYS_ADMIN; asking the kernel on a process of our own tells. */
-static bool may_suspend_seccomp(void)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        pause();
-        _exit(0);
-    }
-    if (child < 0)
-        return false;
-    bool allowed = ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_SUSPEND_SECCOMP) == 0;
-    kill(child, SIGKILL);
-    waitpid(child, NULL, __WALL);
-    return allowed;
-}
-
 static struct err *open_process(pid_t pid, bool has_to_call, struct target **out)
 {
     int width = 0;
     ERR_TRY(target_peek_width(pid, &width));
     bool seccomp = has_seccomp(pid);
-    if (seccomp && has_to_call && !may_suspend_seccomp())
+    if (seccomp && has_to_call && !target_may_suspend_filters())
         return err_new(ERR_REFUSED,
                        "process %d: has a seccomp filter that might kill it when it maps our code; run as a user with CAP_SYS_ADMIN, which "
                        "may suspend the filter meanwhile",
@@ -299,6 +283,7 @@ void target_close(struct target *target)
     VEC_FREE(&target->thread);
     VEC_FREE(&target->forked);
     VEC_FREE(&target->deadline);
+    VEC_FREE(&target->restart);
     free(target);
 }
 

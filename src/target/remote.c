@@ -150,8 +150,9 @@ struct err *target_remote_end(struct target *target)
 
 /* ---- one call ---- */
 
-static struct err *write_frame(struct target *target, const struct user_regs_struct *regs, uint64_t mask, uint64_t *frame_va)
+static struct err *write_frame(struct target *target, const struct target_thread *thread, uint64_t mask, uint64_t *frame_va)
 {
+    const struct user_regs_struct lasting = target_confined_regs(thread), *regs = &lasting;
     if (target->width == 64) {
         struct frame64 frame = {mask,     regs->r15, regs->r14, regs->r13, regs->r12, regs->rbp, regs->rbx, regs->r11,    regs->r10,
                                 regs->r9, regs->r8,  regs->rax, regs->rcx, regs->rdx, regs->rsi, regs->rdi, regs->eflags, regs->rip};
@@ -191,7 +192,7 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
 {
     for (;;) {
         int status;
-        if (ptrace(PTRACE_SYSCALL, thread->tid, 0, 0))
+        if (target_ptrace(PTRACE_SYSCALL, thread->tid, 0, 0))
             return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: continue", thread->tid);
         if (!target_wait_for(thread->tid, &status)) {
             /* The stub puts the thread right by itself, whenever that is: it must stay, and the thread is let go when it stops. */
@@ -223,11 +224,11 @@ static struct err *call_with_frame(struct target *target, struct target_thread *
     regs.eflags &= ~0x100ull; /* no single step of the program's own in our code */
     /* The stub puts the mask back, so the thread must be in it before the mask changes. */
     uint64_t full = ~0ull;
-    if (ptrace(PTRACE_SETREGS, thread->tid, 0, &regs) || ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
+    if (target_ptrace(PTRACE_SETREGS, thread->tid, 0, &regs) || target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
         return target_gone(target);
     ERR_TRY(run_to_syscall_stop(target, thread));
     ERR_TRY(run_to_syscall_stop(target, thread));
-    if (ptrace(PTRACE_GETREGS, thread->tid, 0, &regs))
+    if (target_ptrace(PTRACE_GETREGS, thread->tid, 0, &regs))
         return target_gone(target);
     *result = target->width == 64 ? (int64_t)regs.rax : (int32_t)regs.rax;
     return NULL;
@@ -269,7 +270,7 @@ static struct err *suspend_seccomp(struct target *target, struct target_thread *
     if (!target_status_field(target->pid, thread->tid, "Seccomp", value, sizeof value) || value[0] == '0')
         return NULL;
     unsigned long options = target_ptrace_options(target) | (on ? PTRACE_O_SUSPEND_SECCOMP : 0);
-    if (!ptrace(PTRACE_SETOPTIONS, thread->tid, 0, options) || !on)
+    if (!target_ptrace(PTRACE_SETOPTIONS, thread->tid, 0, options) || !on)
         return NULL;
     return err_new(ERR_REFUSED, "process %d: has a seccomp filter that might kill it for our system calls, and we may not suspend it",
                    target->pid);
@@ -284,16 +285,18 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
         ERR_TRY(place_stub(target));
     uint64_t mask, frame_va = 0;
     ERR_TRY(suspend_seccomp(target, thread, true));
-    if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
+    if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
+        return target_gone(target);
+    if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
     ERR_TRY(target_thread_leave_sequence(target, thread));
-    ERR_TRY(write_frame(target, &thread->regs, mask, &frame_va));
+    ERR_TRY(write_frame(target, thread, mask, &frame_va));
     struct err *error = call_with_frame(target, thread, number, args, frame_va, result);
     /* The thread is no longer in the system call it was stopped in, so the kernel would not restart it: the registers that
      * target_thread_settle() made say where it goes on. */
     thread->regs.orig_rax = (uint64_t)-1;
     thread->regs_changed = true;
-    ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask);
+    target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask);
     struct err *back = thread->stopped ? target_thread_write_regs(thread) : NULL;
     thread->regs_changed = true;
     err_free(suspend_seccomp(target, thread, false));

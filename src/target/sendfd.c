@@ -126,5 +126,5 @@ uint64_t target_thread_pointer(const struct target *target, const struct target_
     if (target->width == 64)
         return thread->regs.fs_base;
     long entry = (long)(thread->regs.gs >> 3);
-    return entry && !ptrace(PTRACE_GET_THREAD_AREA, thread->tid, entry, &area) ? area.base : 0;
+    return entry && !target_ptrace(PTRACE_GET_THREAD_AREA, thread->tid, entry, &area) ? area.base : 0;
 }

@@ -31,7 +31,7 @@ struct err *target_thread_leave_sequence(struct target *target, struct target_th
     struct rseq_sequence sequence;
     uint64_t sequence_va = 0, none = 0;
     uint32_t signature;
-    if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof configuration, &configuration) < 0 || !configuration.area_va ||
+    if (target_ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof configuration, &configuration) < 0 || !configuration.area_va ||
         target_read_some(target, configuration.area_va + SEQUENCE_AT, &sequence_va, sizeof sequence_va) != sizeof sequence_va ||
         !sequence_va || target_read_some(target, sequence_va, &sequence, sizeof sequence) != sizeof sequence)
         return NULL;

@@ -60,10 +60,10 @@ static bool has_pending_signal(const struct target *target, const struct target_
 
 struct err *target_thread_settle(struct target *target, struct target_thread *thread)
 {
-    if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->regs))
+    if (target_ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->regs))
         return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: read registers", thread->tid);
     thread->regs_changed = false;
-    thread->restart_pending = thread->interrupted = false;
+    thread->restart_pending = thread->interrupted = thread->confined = false;
     if (thread->signal == SIGTRAP && target->at_trap)
         return target_thread_take_trap(target, thread);
     struct user_regs_struct *regs = &thread->regs;
@@ -77,7 +77,11 @@ struct err *target_thread_settle(struct target *target, struct target_thread *th
     /* close() has closed whatever it answers; making it again would close someone else's descriptor. */
     thread->interrupted = result == -EINTR && number != (wide ? NR64_CLOSE : NR32_CLOSE);
     thread->restart_pending = restarts;
-    return NULL;
+    target_confined_settle(target, thread);
+    if (!thread->confined)
+        return NULL;
+    target->stop_again |= !target->at_trap && !target_tracer_has(target, thread->tid) && target_may_suspend_filters();
+    return target_thread_write_regs(thread);
 }
 
 bool target_thread_restart_here(struct target *target, struct target_thread *thread)
@@ -106,7 +110,8 @@ bool target_thread_restart_here(struct target *target, struct target_thread *thr
 
 struct err *target_thread_write_regs(struct target_thread *thread)
 {
-    if (thread->regs_changed && ptrace(PTRACE_SETREGS, thread->tid, 0, &thread->regs))
+    struct user_regs_struct regs = target_confined_regs(thread);
+    if (thread->regs_changed && target_ptrace(PTRACE_SETREGS, thread->tid, 0, &regs))
         return err_errno(errno == ESRCH ? ERR_NO_PROCESS : ERR_SYSTEM, errno, "thread %d: write registers", thread->tid);
     thread->regs_changed = false;
     return NULL;
@@ -143,7 +148,7 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
     int event = status >> 16;
     thread->signal = event || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
     unsigned long child;
-    if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child))
+    if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !target_ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child))
         VEC_PUSH(&target->forked, (pid_t)child);
     target->executed |= event == PTRACE_EVENT_EXEC;
     thread->in_event = event && event != PTRACE_EVENT_STOP;
@@ -154,13 +159,15 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
 static bool seize(struct target *target, pid_t tid, struct err **error)
 {
     bool was_leaving = target_stay(tid); /* it is still ours, and told to stop */
-    if (was_leaving || ptrace(PTRACE_SEIZE, tid, 0, target_ptrace_options(target))) {
+    if (target->seccomp && !was_leaving && target_may_suspend_filters() && (*error = target_tracer_begin(target)))
+        return false;
+    if (was_leaving || target_tracer_seize(target, tid, target_ptrace_options(target))) {
         char tracer[16];
         if (was_leaving || (errno == EPERM && target->at_trap &&
                             target_status_field(target->pid, tid, "TracerPid", tracer, sizeof tracer) && atoi(tracer) == getpid())) {
             /* Started by a thread that we keep: the kernel has attached us already, and it stops by itself. */
             if (was_leaving)
-                ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+                target_ptrace(PTRACE_INTERRUPT, tid, 0, 0);
             VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
             return true;
         }
@@ -168,7 +175,7 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
             *error = err_new(ERR_PERMISSION, "process %d: the kernel refuses to let us trace it (another tracer, or not permitted)", tid);
         return false; /* another thread that can not be seized is ending */
     }
-    ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+    target_ptrace(PTRACE_INTERRUPT, tid, 0, 0);
     VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
     return true;
 }
@@ -249,6 +256,8 @@ static struct err *await_some(struct target *target, bool is_main)
             i++;
             continue;
         }
+        if (got > 0 && thread->restarting && target_confined_step(target, thread, status))
+            continue;
         if (got < 0 || !target_thread_note(target, thread, status)) {
             forget_thread(target, thread);
             continue;
@@ -306,7 +315,7 @@ static struct err *interrupt_kept(struct target *target)
     for (size_t i = 0; i < target->thread.n; i++)
         if (!target->thread.at[i].stopped) {
             target->thread.at[i].parked = false; /* where it waits now is looked at again */
-            ptrace(PTRACE_INTERRUPT, target->thread.at[i].tid, 0, 0);
+            target_ptrace(PTRACE_INTERRUPT, target->thread.at[i].tid, 0, 0);
         }
     return await_stops(target);
 }
@@ -322,13 +331,24 @@ static struct err *stop_all(struct target *target)
     return target->thread.n ? NULL : target_gone(target);
 }
 
+/* A filter that nobody knew of: what was interrupted is made anew, once, and the next stop has a tracer of its own. */
+static struct err *stop_again(struct target *target, bool is_first, bool *again)
+{
+    *again = target->stop_again && is_first && !target->tracer;
+    target->stop_again = false;
+    return *again ? target_resume(target) : NULL;
+}
+
 struct err *target_stop(struct target *target)
 {
     enum { ATTEMPTS = 50, WAIT_NS = 1000000 };
     /* A thread that is about to start a process, or whose vforked child has just gone on, is soon where it can be told what it does. */
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        bool all;
+        bool all, is_first = !target->thread.n;
         ERR_TRY(stop_all(target));
+        ERR_TRY(stop_again(target, is_first, &all));
+        if (all)
+            continue;
         ERR_TRY(target_stop_sharers(target, &all));
         if (all)
             return NULL;
@@ -350,8 +370,11 @@ static struct err *stop_some(struct target *target)
     if (target->thread.n)
         return target_stop(target);
     size_t found;
-    ERR_TRY(seize_threads(target, true, &found));
-    ERR_TRY(await_stops(target));
+    for (bool again = true; again;) {
+        ERR_TRY(seize_threads(target, true, &found));
+        ERR_TRY(await_stops(target));
+        ERR_TRY(stop_again(target, true, &again));
+    }
     if (target->thread.n && target->thread.at[0].parked)
         return target_stop(target); /* another one can make the calls */
     return target->thread.n ? NULL : target_gone(target);
@@ -405,9 +428,16 @@ struct err *target_glance(struct target *target, pid_t tid, struct user_regs_str
     struct err *error = NULL;
     if (target->thread.n)
         return err_new(ERR_BUSY, "process %d: it is held", target->pid);
-    if (!seize(target, tid, &error))
-        return error ? error : target_gone(target);
-    error = await_stops(target);
+    char filter[16];
+    if (target_status_field(target->pid, tid, "Seccomp", filter, sizeof filter) && filter[0] != '0' && !target_may_suspend_filters())
+        return err_new(ERR_REFUSED, "thread %d: has a seccomp filter that might kill it when it is stopped, and we may not suspend it", tid);
+    for (bool again = true; again && !error;) {
+        if (!seize(target, tid, &error))
+            return error ? error : target_gone(target);
+        error = await_stops(target);
+        if (!error)
+            error = stop_again(target, true, &again);
+    }
     if (!error && !target->thread.n)
         return target_gone(target);
     if (!error) {
@@ -443,10 +473,16 @@ struct err *target_write_regs(struct target *target)
 /* A kept thread of a process that job control has stopped stays stopped, but hears of SIGCONT. */
 void target_thread_continue(struct target_thread *thread)
 {
-    if (!thread->group_stop || ptrace(PTRACE_LISTEN, thread->tid, 0, 0))
-        ptrace(PTRACE_CONT, thread->tid, 0, (long)thread->signal);
+    if (!thread->group_stop || target_ptrace(PTRACE_LISTEN, thread->tid, 0, 0))
+        target_ptrace(PTRACE_CONT, thread->tid, 0, (long)thread->signal);
     thread->signal = 0;
     thread->stopped = thread->group_stop = false;
+}
+
+void target_thread_run(struct target *target, struct target_thread *thread)
+{
+    if (!thread->confined || thread->group_stop || !target_confined_start(target, thread))
+        target_thread_continue(thread);
 }
 
 /* A thread that ends meanwhile is no error. */
@@ -468,7 +504,7 @@ struct err *target_let_some_on(struct target *target, const target_pids *tids, u
         if (!thread || !thread->stopped)
             continue;
         ERR_TRY(prepare_to_go(target, thread));
-        target_thread_continue(thread);
+        target_thread_run(target, thread);
     }
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
     return target_stop(target);
@@ -478,7 +514,7 @@ struct err *target_let_some_on(struct target *target, const target_pids *tids, u
 static bool stop_now(struct target *target, struct target_thread *thread)
 {
     int status, attempts = thread->parked ? 1 : 50;
-    ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
+    target_ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
     for (int attempt = 0; attempt < attempts; attempt++) {
         pid_t got = target_take_stop(target, thread->tid, &status);
         if (got > 0 && target_thread_note(target, thread, status))
@@ -504,6 +540,14 @@ uint64_t target_stopped_ns(const struct target *target)
     return target->stopped_ns;
 }
 
+static void let_go(struct target *target, struct target_thread *thread)
+{
+    if (thread->confined && !thread->group_stop && target_tracer_has(target, thread->tid) && target_confined_start(target, thread))
+        return; /* when it sleeps */
+    target_ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
+    *thread = (struct target_thread){.tid = 0};
+}
+
 struct err *target_resume(struct target *target)
 {
     struct err *first = target_remote_end(target);
@@ -514,31 +558,36 @@ struct err *target_resume(struct target *target)
         first = others;
     else
         err_free(others);
-    size_t kept = 0;
     for (size_t i = 0; i < target->thread.n; i++) {
         struct target_thread *thread = &target->thread.at[i];
         bool running = !thread->stopped && (target->at_trap || !stop_now(target, thread));
-        if (!running) {
-            struct err *error = prepare_to_go(target, thread);
-            if (error && !first)
-                first = error;
-            else
-                err_free(error);
-            note_stopped(target); /* before: whoever is let go may take the processor that we are on */
-            if (target->at_trap)
-                target_thread_continue(thread);
-            else
-                ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
-            thread->signal = 0;
-            thread->stopped = false;
-        }
+        if (running)
+            continue;
+        struct err *error = prepare_to_go(target, thread);
+        if (error && !first)
+            first = error;
+        else
+            err_free(error);
+        note_stopped(target); /* before: whoever is let go may take the processor that we are on */
+        if (target->at_trap)
+            target_thread_run(target, thread);
+        else
+            let_go(target, thread);
+    }
+    target_confined_let_go(target);
+    size_t kept = 0;
+    for (size_t i = 0; i < target->thread.n; i++) {
+        struct target_thread *thread = &target->thread.at[i];
         thread->parked = false;
         if (thread->tid && target->at_trap)
             target->thread.at[kept++] = *thread;
-        else if (thread->tid && running)
+        else if (thread->tid && !target_tracer_has(target, thread->tid))
             target_let_go_later(thread->tid);
     }
     target->thread.n = kept;
     target->stop_ns = 0;
+    target->stop_again = false;
+    if (!target->at_trap)
+        target_tracer_end(target);
     return first;
 }

@@ -37,6 +37,10 @@ struct target_thread {
     bool interrupted;     /* in a system call that our stop has ended with EINTR; it is made again when the thread goes on */
     bool in_event;        /* in the middle of fork, clone or exec: can not make another system call before that one is over */
     bool group_stop;      /* stopped by job control */
+    bool confined;        /* in a call that the kernel would restart as another one, which a filter may forbid (confined.c) */
+    bool restarting;      /* ... and runs, to go on in it */
+    bool is_asleep;       /* ... and has passed its filter */
+    int number;           /* ... which call the program has made */
     struct user_regs_struct regs;
 };
 
@@ -73,7 +77,7 @@ int target_pidfd(const struct target *target);
 bool target_ended(const struct target *target);
 /* Of a started command: the status of waitpid(2) once target_ended(). */
 int target_exit_status(struct target *target);
-/* Whether its seccomp filter forbids system calls by the agent in normal running. */
+/* Whether a seccomp filter that one of its threads has may forbid system calls by the agent in normal running. */
 bool target_has_seccomp(const struct target *target);
 /* Whether it lives in another pid namespace: the ids that it knows itself by are not those that we know it by. */
 bool target_is_stranger(const struct target *target);

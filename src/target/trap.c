@@ -107,7 +107,7 @@ void target_keep(struct target *target, target_trap_fn *at_trap, target_serve_fn
     }
     for (size_t i = 0; i < target->thread.n; i++)
         if (target->thread.at[i].stopped)
-            ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
+            target_ptrace(PTRACE_SETOPTIONS, target->thread.at[i].tid, 0, target_ptrace_options(target));
 }
 
 bool target_is_kept(const struct target *target)
@@ -120,11 +120,11 @@ bool target_is_kept(const struct target *target)
 static struct err *restore_signal_state(struct target *target, struct target_thread *thread)
 {
     uint64_t mask, faults = bit(SIGILL) | bit(SIGABRT) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV);
-    if (ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
+    if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
     bool blocked = (mask & faults) == faults, ignored = action_handler(target) == (uint64_t)(uintptr_t)SIG_IGN;
     mask |= bit(SIGTRAP);
-    if (blocked && ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
+    if (blocked && target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
     return target->has_trap_action && action_handler(target) && (blocked || ignored) ? call_sigaction(target, true) : NULL;
 }
@@ -133,7 +133,7 @@ struct err *target_thread_take_trap(struct target *target, struct target_thread 
 {
     siginfo_t info;
     uint64_t va = thread->regs.rip - 1, next_va;
-    if (ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info))
+    if (target_ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info))
         return target_gone(target);
     if (info.si_code != SI_KERNEL || !(next_va = target->at_trap(target->trap_context, va)))
         return NULL;
@@ -167,7 +167,7 @@ static struct target_thread *thread_of(struct target *target, pid_t tid)
 bool target_finish_exec(pid_t pid)
 {
     for (int status;;) {
-        ptrace(PTRACE_SYSCALL, pid, 0, 0);
+        target_ptrace(PTRACE_SYSCALL, pid, 0, 0);
         if (!target_wait_for(pid, &status) || !WIFSTOPPED(status))
             return false; /* it was killed; its end is noticed elsewhere */
         if (WSTOPSIG(status) == (SIGTRAP | 0x80) && status >> 16 == 0)
@@ -178,7 +178,7 @@ bool target_finish_exec(pid_t pid)
 struct target *target_open_executed(pid_t pid)
 {
     struct target *target = NULL;
-    ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+    target_ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
     struct err *error = target_open_traced(pid, &target);
     if (!error) {
         VEC_PUSH(&target->thread, (struct target_thread){.tid = pid, .stopped = true});
@@ -191,7 +191,7 @@ struct target *target_open_executed(pid_t pid)
     if (target)
         target_close(target);
     else
-        ptrace(PTRACE_DETACH, pid, 0, 0);
+        target_ptrace(PTRACE_DETACH, pid, 0, 0);
     return NULL;
 }
 
@@ -200,6 +200,8 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
     struct target_thread *thread = thread_of(target, tid);
     if (!thread)
         return false;
+    if (thread->restarting && target_confined_step(target, thread, status))
+        return true;
     if (!target_thread_note(target, thread, status)) {
         size_t index = (size_t)(thread - target->thread.at);
         memmove(thread, thread + 1, (target->thread.n - index - 1) * sizeof *thread);
@@ -219,7 +221,7 @@ bool target_handle_stop(struct target *target, pid_t tid, int status)
         target_thread_restart_here(target, thread);
     err_free(target_remote_end(target));
     err_free(target_thread_write_regs(thread));
-    target_thread_continue(thread);
+    target_thread_run(target, thread);
     return true;
 }
 
