@@ -4,6 +4,7 @@
  * knows comes through the shared memory that its caller names. It never prints and never aborts. */
 #include "agent/agent.h"
 #include "agent/call.h"
+#include "agent/quiet.h"
 #include "wire/session.h"
 
 /* The entry table: WIRE_AGENT_... */
@@ -48,20 +49,26 @@ static inline __attribute__((always_inline)) struct wire_live *live_of(const str
 
 /* Tells the controller that there is something to do and waits until it has answered. A controller that has died is noticed by its
  * heartbeat, and then nobody waits again. */
-WAITS static void wait_for_controller(struct wire_live *live)
+WAITS static void wait_for_controller(struct wire_live *live, struct wire_process *process)
 {
     struct {
         long seconds, nanoseconds;
     } timeout = {0, WAIT_NS};
     if (!__atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST)) {
         uint32_t event = __atomic_add_fetch(&live->load_events, 1, __ATOMIC_SEQ_CST);
+        if (!agent_may_call(process))
+            return;
         call(NR_FUTEX, &live->load_events, OP_WAKE, (const void *)0x7fffffff, 0);
+        agent_has_called(process);
         uint32_t beat = __atomic_load_n(&live->heartbeat, __ATOMIC_RELAXED);
         for (int silent = 0; silent < PATIENCE; silent++) {
             uint32_t answers = __atomic_load_n(&live->load_answers, __ATOMIC_ACQUIRE);
             if ((int32_t)(answers - event) >= 0 || __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST))
                 break;
+            if (!agent_may_call(process))
+                break;
             call(NR_FUTEX, &live->load_answers, OP_WAIT, (const void *)(uintptr_t)answers, &timeout);
+            agent_has_called(process);
             uint32_t now = __atomic_load_n(&live->heartbeat, __ATOMIC_RELAXED);
             if (now != beat)
                 silent = 0;
@@ -77,17 +84,11 @@ static struct wire_process *process_of(const struct wire_shared *shared)
     return (void *)(uintptr_t)shared->process_va;
 }
 
-static bool is_quiet(const struct wire_shared *shared)
-{
-    return process_of(shared) && __atomic_load_n(&process_of(shared)->quiet, __ATOMIC_RELAXED);
-}
-
 /* Called while firing, at the loader's debug hook: the list of libraries is about to change or has changed. */
 WAITS void agent_load_event(struct wire_shared *shared, struct agent_block *block)
 {
     (void)block;
-    if (!is_quiet(shared))
-        wait_for_controller(live_of(shared));
+    wait_for_controller(live_of(shared), process_of(shared));
 }
 
 /* As the kernel wants it. */
@@ -97,10 +98,14 @@ struct action {
 };
 
 /* The kernel says whether it could read there; what it is asked to do it refuses. */
-WAITS static bool is_readable(const void *va)
+WAITS static bool is_readable(struct wire_process *process, const void *va)
 {
     enum { BAD_ADDRESS = -14 };
-    return call(NR_SIGPROCMASK, (const void *)-1, (long)va, 0, (const void *)8) != BAD_ADDRESS;
+    if (!agent_may_call(process))
+        return false;
+    long answer = call(NR_SIGPROCMASK, (const void *)-1, (long)va, 0, (const void *)8);
+    agent_has_called(process);
+    return answer != BAD_ADDRESS;
 }
 
 /* Notes the handler for the controller. False when it is known already, or can not be followed. */
@@ -152,24 +157,26 @@ WAITS static void remove_traps(const struct wire_shared *shared)
 }
 
 /* Called while firing, before rt_sigaction: a new handler is to have its probe when the signal comes. Or before a seccomp filter is set,
- * which may kill the process for system calls that clauses make. */
+ * which may kill the process for system calls of ours; or before a call that may be any, because its number is not in the code. */
 WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
 {
-    if (process_of(shared) && sets_filter(block))
-        __atomic_store_n(&process_of(shared)->quiet, 1, __ATOMIC_SEQ_CST);
-    if (is_quiet(shared))
-        return;
+    struct wire_process *process = process_of(shared);
+    if (process && sets_filter(block))
+        agent_become_quiet(process);
     enum { TRAP = 5 };
     const struct action *action = (const void *)agent_saved(block, SAVED_ACTION);
     if (agent_saved(block, SAVED_AX) != NR_SIGACTION || !action)
         return;
     struct wire_live *live = live_of(shared);
     bool is_off = __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST);
-    if (!is_off && is_readable(action) && is_readable(&action->mask) && action->handler > 1 && note_handler(live, action))
-        wait_for_controller(live);
+    if (!is_off && is_readable(process, action) && is_readable(process, &action->mask) && action->handler > 1 &&
+        note_handler(live, action))
+        wait_for_controller(live, process);
     /* A controller that detaches removes them itself. */
-    if (agent_saved(block, SAVED_FIRST) == TRAP && __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST))
+    if (agent_saved(block, SAVED_FIRST) == TRAP && __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST) && agent_may_call(process)) {
         remove_traps(shared);
+        agent_has_called(process);
+    }
 }
 
 /* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. */

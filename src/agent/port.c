@@ -1,6 +1,7 @@
 /* What clauses need of the process they fire in. Called while firing, all of it. */
 #include "stream/port.h"
 #include "agent/call.h"
+#include "agent/quiet.h"
 #include "stream/softfloat.h"
 
 enum { PAGE = 4096, FUTEX_WAIT_OP = 0, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
@@ -13,6 +14,16 @@ static struct wire_process *process_of(const struct wire_fire *fire)
 static struct wire_session *session_of(const struct wire_fire *fire)
 {
     return (void *)(uintptr_t)fire->session_va;
+}
+
+/* A call that tells something, or `otherwise`. */
+static long ask(const struct wire_fire *fire, long number, long a, long b, long otherwise)
+{
+    if (!agent_may_call(process_of(fire)))
+        return otherwise;
+    long result = agent_call4(number, a, b, 0, 0);
+    agent_has_called(process_of(fire));
+    return result;
 }
 
 /* ---- memory ---- */
@@ -45,14 +56,16 @@ bool port_read(struct wire_fire *fire, uint64_t va, void *to, uint32_t bytes)
             ((volatile char *)to)[i] = from[i];
         return true;
     }
-    if (process_of(fire)->quiet)
-        return false;
     struct {
         uintptr_t base, length;
     } here = {(uintptr_t)to, bytes}, there = {(uintptr_t)va, bytes};
     if (!fire->tid)
         fire->tid = (uint32_t)port_ctx(fire, WIRE_CTX_TID);
-    return agent_call6(NR_PROCESS_VM_READV, (long)fire->tid, (long)&here, 1, (long)&there, 1, 0) == (long)bytes;
+    if (!agent_may_call(process_of(fire)))
+        return false;
+    long got = agent_call6(NR_PROCESS_VM_READV, (long)fire->tid, (long)&here, 1, (long)&there, 1, 0);
+    agent_has_called(process_of(fire));
+    return got == (long)bytes;
 }
 
 /* ---- where and when ---- */
@@ -69,8 +82,7 @@ static uint64_t kernel_ns(const struct wire_fire *fire)
     struct {
         long seconds, nanoseconds;
     } now = {0, 0};
-    if (!process_of(fire)->quiet)
-        agent_call4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, (long)&now, 0, 0);
+    ask(fire, NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, (long)&now, 0);
     return (uint64_t)(unsigned long)now.seconds * 1000000000u + (uint64_t)(unsigned long)now.nanoseconds;
 }
 
@@ -89,10 +101,11 @@ uint64_t port_time(const struct wire_fire *fire)
     return session_of(fire)->tsc_mult ? tsc() : kernel_ns(fire);
 }
 
-static uint32_t current_tid(const struct wire_process *process)
+static uint32_t current_tid(const struct wire_fire *fire)
 {
+    const struct wire_process *process = process_of(fire);
     if (!process->tid_offset)
-        return process->quiet ? process->pid : (uint32_t)agent_call4(NR_GETTID, 0, 0, 0, 0);
+        return (uint32_t)ask(fire, NR_GETTID, 0, 0, process->pid);
     uint32_t tid;
     long offset = process->tid_offset; /* asked for only behind the question: before, there may be no segment */
 #if defined __x86_64__
@@ -152,16 +165,16 @@ uint64_t port_ctx(struct wire_fire *fire, uint32_t what)
     switch (what) {
     case WIRE_CTX_PID:
         if (!process->pid)
-            process->pid = process->quiet ? current_tid(process) : (uint32_t)agent_call4(NR_GETPID, 0, 0, 0, 0);
+            process->pid = (uint32_t)ask(fire, NR_GETPID, 0, 0, current_tid(fire));
         return process->pid;
     case WIRE_CTX_TID:
-        return current_tid(process);
+        return current_tid(fire);
     case WIRE_CTX_UID:
-        return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETUID, 0, 0, 0, 0);
+        return (uint32_t)ask(fire, NR_GETUID, 0, 0, 0);
     case WIRE_CTX_GID:
-        return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETGID, 0, 0, 0, 0);
+        return (uint32_t)ask(fire, NR_GETGID, 0, 0, 0);
     case WIRE_CTX_PPID:
-        return process->quiet ? 0 : (uint32_t)agent_call4(NR_GETPPID, 0, 0, 0, 0);
+        return (uint32_t)ask(fire, NR_GETPPID, 0, 0, 0);
     case WIRE_CTX_CPU:
         return current_cpu(session_of(fire));
     case WIRE_CTX_NSECS:
@@ -180,14 +193,16 @@ void port_comm(struct wire_fire *fire, bool of_process, char to[16])
     bool other = of_process && port_ctx(fire, WIRE_CTX_TID) != port_ctx(fire, WIRE_CTX_PID);
     for (int i = 0; i < 16; i++)
         ((volatile char *)to)[i] = other ? process->comm[i] : 0;
-    if (!other && !process->quiet)
-        agent_call4(NR_PRCTL, PR_GET_NAME_OP, (long)to, 0, 0);
+    if (!other)
+        ask(fire, NR_PRCTL, PR_GET_NAME_OP, (long)to, 0);
 }
 
 void port_signal(struct wire_fire *fire, int number)
 {
-    if (!process_of(fire)->quiet)
-        agent_call4(NR_TGKILL, agent_call4(NR_GETPID, 0, 0, 0, 0), agent_call4(NR_GETTID, 0, 0, 0, 0), number, 0);
+    if (!agent_may_call(process_of(fire)))
+        return;
+    agent_call4(NR_TGKILL, agent_call4(NR_GETPID, 0, 0, 0, 0), agent_call4(NR_GETTID, 0, 0, 0, 0), number, 0);
+    agent_has_called(process_of(fire));
 }
 
 /* ---- the controller ---- */
@@ -205,11 +220,12 @@ bool port_wait(const struct wire_fire *fire, uint32_t seen)
         long seconds, nanoseconds;
     } timeout = {0, WAIT_NS};
     struct wire_state *state = wire_state(session_of(fire));
-    if (!session_of(fire)->lossless || process_of(fire)->quiet)
+    if (!session_of(fire)->lossless || !agent_may_call(process_of(fire)))
         return false;
     __atomic_add_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
     agent_call4(NR_FUTEX, (long)&state->reader, FUTEX_WAIT_OP, (long)seen, (long)&timeout);
     __atomic_sub_fetch(&state->writers, 1, __ATOMIC_SEQ_CST);
+    agent_has_called(process_of(fire));
     return true;
 }
 

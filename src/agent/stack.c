@@ -6,6 +6,7 @@
  * that the kernel gave the program it is known where it ends. Whatever else a frame leads to is read by the kernel, which answers also when
  * the memory goes away meanwhile. */
 #include "agent/call.h"
+#include "agent/quiet.h"
 #include "stream/port.h"
 #include "unwind/walk.h"
 
@@ -16,13 +17,16 @@ enum { PAGE = 4096, WORD = sizeof(uintptr_t), BAD_ADDRESS = -14, ILP32_REGS = 8,
 struct reader {
     struct wire_fire *fire;
     uint64_t low, high; /* of the stack: what can be read directly */
-    bool is_quiet;
 };
 
 static bool extend(struct reader *reader)
 {
-    if (reader->is_quiet || (sizeof(void *) == 4 && reader->high >> 32) ||
-        agent_call4(NR_SIGPROCMASK, -1, (long)reader->high, 0, 8) == BAD_ADDRESS)
+    struct wire_process *process = (void *)(uintptr_t)reader->fire->process_va;
+    if ((sizeof(void *) == 4 && reader->high >> 32) || !agent_may_call(process))
+        return false;
+    long answer = agent_call4(NR_SIGPROCMASK, -1, (long)reader->high, 0, 8);
+    agent_has_called(process);
+    if (answer == BAD_ADDRESS)
         return false;
     reader->high += PAGE;
     return true;
@@ -58,7 +62,7 @@ uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64
 {
     const struct wire_process *process = (const void *)(uintptr_t)fire->process_va;
     const struct wire_spaces *spaces = (const void *)(uintptr_t)process->spaces_va;
-    struct reader reader = {fire, fire->sp & -(uint64_t)PAGE, (fire->sp & -(uint64_t)PAGE) + PAGE, process->quiet};
+    struct reader reader = {fire, fire->sp & -(uint64_t)PAGE, (fire->sp & -(uint64_t)PAGE) + PAGE};
     if (process->stack_end_va - fire->sp < FIRST_STACK_BYTES)
         reader.high = process->stack_end_va;
     struct unwind_regs regs;

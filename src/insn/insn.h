@@ -67,6 +67,9 @@ struct insn {
 /* Decodes one instruction from at most `available` bytes. INSN_OK, INSN_UNDECODABLE or INSN_TRUNCATED. */
 enum insn_reason insn_decode(enum insn_mode mode, const uint8_t *bytes, size_t available, uint64_t va, struct insn *out);
 
+/* Whether it writes the register that holds results and the numbers of system calls, or a part of it. */
+bool insn_writes_ax(const struct insn *insn);
+
 enum { INSN_COPY_MAX_BYTES = 48, INSN_COPY_MAX_STEPS = 6 };
 
 /* A boundary in a copy. A thread whose pc stands at copy + offset is equivalent to one at `pc_va` in the original code whose stack

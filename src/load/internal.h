@@ -107,7 +107,7 @@ struct load_process {
     uint64_t agent_show_va, agent_show_end_va;     /* code of the agent that must not find windows gone between two instructions */
     uint32_t next_counter;
     uint64_t pause_ns;
-    uint64_t session_va, process_va;                /* of a program: struct wire_session and struct wire_process in the process; else 0 */
+    uint64_t session_va, process_va;                /* struct wire_session (0 without a program) and struct wire_process in the process */
     uint64_t place_pcs_offset, place_biases_offset; /* in the journal's memory: uint64_t by place */
     VEC(struct load_body) body;                     /* by clause; va 0: none */
     struct load_pc_map stand;                       /* of stand.c */
@@ -167,14 +167,21 @@ struct err *load_traps_keep(struct load_process *process);
 /* Takes over the children that the kernel attached us to. */
 void load_traps_adopt(struct load_process *process);
 
-/* signals.c: forgets handlers in code that is no longer mapped. */
+/* calls.c: the system calls that the agent has to know of, in modules that were not looked at. */
+struct err *load_calls_find(struct load_process *process, load_requests *out);
+
+/* signals.c: the module that the address is in, or NULL. */
+struct load_module *load_module_at(struct load_process *process, uint64_t va);
+/* Forgets handlers in code that is no longer mapped. */
 void load_signals_forget(struct load_process *process, uint64_t start_va, uint64_t end_va);
 /* Restorers among the requests whose probes are about to be there, in the same stop as those of the handlers that return to them. */
 void load_signals_activate(struct load_process *process, const struct load_request *request, size_t count);
 /* The kernel's code in the process as a module, NULL when it has none. */
 struct load_module *load_vdso(struct load_process *process);
 
-/* program.c: the clause's body that the pc is in, or NULL. */
+/* program.c: private memory for struct wire_process, whose first page a fork wipes. */
+struct err *load_process_map_private(struct load_process *process);
+/* ... the clause's body that the pc is in, or NULL. */
 const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc);
 
 /* journal.c */

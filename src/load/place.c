@@ -92,6 +92,12 @@ static struct err *raise_semaphore(struct load_member *member, const struct load
     return named;
 }
 
+/* Once the controller is dead the agent takes traps, by signals: a filter may forbid to return from one. */
+static bool is_trap_refused(const struct load_session *session, const struct load_member *member)
+{
+    return !session->allows_traps || target_has_seccomp(load_process_target(member->process));
+}
+
 /* See struct load_program. */
 static bool fires_once(const struct load_session *session, size_t spec)
 {
@@ -122,7 +128,7 @@ static struct err *add_clause(struct load_session *session, struct load_member *
                                                       .action = LOAD_CLAUSE,
                                                       .body_va = body_va,
                                                       .taken = place->taken,
-                                                      .no_trap = !session->allows_traps}});
+                                                      .no_trap = is_trap_refused(session, member)}});
     }
     return NULL;
 }
@@ -164,7 +170,7 @@ static struct err *add_trace_point(struct load_session *session, struct load_mem
                 .func_va = place->func_va,
                 .func_size = place->func_size,
                 .probe = {
-                    .va = place->va, .counter = counter, .action = LOAD_COUNT, .taken = place->taken, .no_trap = !session->allows_traps}});
+                    .va = place->va, .counter = counter, .action = LOAD_COUNT, .taken = place->taken, .no_trap = is_trap_refused(session, member)}});
     }
     return NULL;
 }
@@ -287,8 +293,8 @@ static struct err *change(struct load_session *session, struct load_member *memb
 }
 
 /* Handlers come before what they could interrupt, and with them the loader's hook: from then on what is mapped changes only where the
- * program maps it itself. With `first`, those that the process has are looked for twice: before and after the probes that tell of new ones.
- */
+ * program maps it itself. With `first`, those that the process has are looked for twice: before and after the probes that tell of new ones;
+ * likewise filters, and up to then the agent makes no system call. */
 static struct err *sync_handlers(struct load_session *session, struct load_member *member, bool first)
 {
     struct err *error = NULL;
@@ -303,6 +309,8 @@ static struct err *sync_handlers(struct load_session *session, struct load_membe
             VEC_PUSH(&list, loader);
         if (!error)
             error = change(session, member, &list);
+        if (!error && first)
+            error = load_process_look_for_filters(member->process);
         for (size_t i = 0; i < list.n; i++)
             member->is_told |= list.at[i].probe.action == LOAD_CALL_LOAD_EVENT && !list.at[i].module->is_gone;
         VEC_FREE(&list);

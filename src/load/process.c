@@ -343,6 +343,7 @@ static struct err *prepare(struct load_process *process, uint32_t counter_room)
 {
     ERR_TRY(target_stop_one(process->target));
     ERR_TRY(load_shared_create(process, counter_room));
+    ERR_TRY(load_process_map_private(process));
     ERR_TRY(load_process_refresh(process));
     return place_agent(process);
 }

@@ -51,6 +51,8 @@ struct err *load_process_detach(struct load_process *process);
 void load_process_destroy(struct load_process *process);
 
 struct target *load_process_target(struct load_process *process);
+/* Once new filters are noticed: from now on the agent makes system calls if there is none yet. */
+struct err *load_process_look_for_filters(struct load_process *process);
 /* ERR_NO_PROCESS when it has ended or has executed another program: what is known of its memory holds no more. */
 struct err *load_process_check(struct load_process *process);
 /* Whether code of ours is at an address of the process: trampolines, clauses, the agent. */

@@ -30,9 +30,10 @@ static struct err *map_session(struct load_process *process, const struct load_p
     return error;
 }
 
-/* Private memory for struct wire_process, whose first page a fork wipes. It is a region like those of code, for the journal. */
-static struct err *map_process_pages(struct load_process *process, bool takes_stacks)
+/* It is a region like those of code, for the journal. */
+struct err *load_process_map_private(struct load_process *process)
 {
+    const struct wire_process head = {.quiet = true};
     struct wire_shared *shared = process->shared;
     if (shared->region_count == shared->region_room)
         return err_new(ERR_PLACE, "process %d: too many pieces of memory", target_pid(process->target));
@@ -43,6 +44,18 @@ static struct err *map_process_pages(struct load_process *process, bool takes_st
     shared->region_count++;
     shared->process_va = process->process_va;
     ERR_TRY(load_remote_wipe_on_fork(process->target, process->process_va, PAGE));
+    return target_write(process->target, process->process_va, &head, sizeof head);
+}
+
+struct err *load_process_look_for_filters(struct load_process *process)
+{
+    const uint32_t quiet = target_look_for_filters(process->target);
+    return target_write(process->target, process->process_va + offsetof(struct wire_process, quiet), &quiet, sizeof quiet);
+}
+
+static struct err *describe_process(struct load_process *process, bool takes_stacks)
+{
+    struct wire_shared *shared = process->shared;
     struct wire_process head = {
         .session_va = process->session_va,
         .place_pcs_va = shared->shared_va + process->place_pcs_offset,
@@ -50,7 +63,7 @@ static struct err *map_process_pages(struct load_process *process, bool takes_st
         .biases_va = shared->shared_va + process->place_biases_offset,
         .spaces_va = takes_stacks ? shared->shared_va + process->spaces_offset : 0,
         .place_count = process->counter_room,
-        .quiet = target_has_seccomp(process->target),
+        .quiet = true, /* until it was looked for filters */
     };
     if (takes_stacks)
         head.stack_end_va = load_stacks_end(process->target);
@@ -115,7 +128,7 @@ struct err *load_process_prepare(struct load_process *process, const struct load
     if (!error)
         error = map_session(process, program);
     if (!error)
-        error = map_process_pages(process, program->memory->stack_nodes);
+        error = describe_process(process, program->memory->stack_nodes);
     if (!error)
         error = place_bodies(process, program);
     struct err *resume = was_running ? target_resume(process->target) : NULL;
@@ -171,7 +184,7 @@ struct err *load_process_find_tid(struct load_process *process)
 {
     struct target *target = process->target;
     int32_t offset = 0;
-    if (process->tid_known || !process->process_va)
+    if (process->tid_known || !process->session_va)
         return NULL;
     bool was_running = target_is_running(target);
     ERR_TRY(target_stop_one(target));

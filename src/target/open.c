@@ -307,6 +307,12 @@ bool target_has_seccomp(const struct target *target)
     return target->seccomp;
 }
 
+bool target_look_for_filters(struct target *target)
+{
+    target->seccomp |= has_seccomp(target->pid);
+    return target->seccomp;
+}
+
 bool target_is_stranger(const struct target *target)
 {
     char value[256];

@@ -287,8 +287,6 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     ERR_TRY(suspend_seccomp(target, thread, true));
     if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
-    if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
-        return target_gone(target);
     ERR_TRY(target_thread_leave_sequence(target, thread));
     ERR_TRY(write_frame(target, thread, mask, &frame_va));
     struct err *error = call_with_frame(target, thread, number, args, frame_va, result);

@@ -430,7 +430,8 @@ struct err *target_glance(struct target *target, pid_t tid, struct user_regs_str
         return err_new(ERR_BUSY, "process %d: it is held", target->pid);
     char filter[16];
     if (target_status_field(target->pid, tid, "Seccomp", filter, sizeof filter) && filter[0] != '0' && !target_may_suspend_filters())
-        return err_new(ERR_REFUSED, "thread %d: has a seccomp filter that might kill it when it is stopped, and we may not suspend it", tid);
+        return err_new(ERR_REFUSED, "thread %d: has a seccomp filter that might kill it when it is stopped, and we may not suspend it",
+                       tid);
     for (bool again = true; again && !error;) {
         if (!seize(target, tid, &error))
             return error ? error : target_gone(target);

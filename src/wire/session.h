@@ -225,9 +225,10 @@ struct wire_place {
 struct wire_process {
     uint32_t pid; /* 0: ask the kernel */
     uint32_t random;
-    uint8_t wiped[4088];
+    uint32_t calling; /* threads that are in a system call of the agent, or about to make one */
+    uint8_t wiped[4084];
     int32_t tid_offset; /* from the thread pointer to the thread's tid as its C library keeps it; 0: ask the kernel */
-    uint32_t quiet;     /* a filter forbids system calls: make none */
+    uint32_t quiet;     /* a filter may forbid system calls: make none; set by the agent, too (agent/quiet.h) */
     uint64_t session_va;
     uint64_t place_pcs_va; /* uint64_t[place_count]: address by place */
     uint64_t places_va;    /* struct wire_place[place_count] */

@@ -106,7 +106,7 @@ struct wire_shared {
     uint64_t index_offset;
     uint64_t agent_va;          /* its code; with the offsets of WIRE_AGENT_RANGES */
     uint64_t untouched_signals; /* bit n - 1: handlers of signal n are shown our pc, because they do more with it than look */
-    uint64_t process_va;        /* struct wire_process (wire/session.h) when scripts run here, else 0 */
+    uint64_t process_va;        /* struct wire_process (wire/session.h) */
     uint32_t fire_undo_count, call_undo_count;
     struct wire_undo fire_undo[WIRE_UNDO_ROOM]; /* of counting code */
     struct wire_undo call_undo[WIRE_UNDO_ROOM]; /* of code that calls the agent */

@@ -168,3 +168,20 @@ enum insn_reason insn_decode(enum insn_mode mode, const uint8_t *bytes, size_t a
     }
     return INSN_OK;
 }
+
+bool insn_writes_ax(const struct insn *insn)
+{
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction decoded;
+    ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
+    bool wide = insn->mode == INSN_MODE_64;
+    ZydisMachineMode mode = wide ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32;
+    ZydisDecoderInit(&decoder, mode, wide ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
+    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, insn->bytes, insn->length, &decoded, operand)))
+        return true;
+    for (int i = 0; i < decoded.operand_count; i++)
+        if (operand[i].type == ZYDIS_OPERAND_TYPE_REGISTER && (operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+            ZydisRegisterGetLargestEnclosing(mode, operand[i].reg.value) == (wide ? ZYDIS_REGISTER_RAX : ZYDIS_REGISTER_EAX))
+            return true;
+    return false;
+}
