@@ -123,6 +123,11 @@ struct err *load_process_prepare(struct load_process *process, const struct load
 {
     /* Whoever made the stream: what is loaded is what was found good here. */
     ERR_TRY(stream_verify(program->stream, program->stream->bytes));
+    if (target_has_strict_thread(process->target))
+        return err_new(ERR_REFUSED,
+                       "process %d: is in seccomp's strict mode, in which it can not read the processor's clock, as what is to be recorded "
+                       "needs; `probity count` can count there",
+                       target_pid(process->target));
     bool was_running = target_is_running(process->target);
     struct err *error = target_stop_one(process->target);
     if (!error)

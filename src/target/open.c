@@ -104,8 +104,8 @@ static bool is_ending(pid_t pid)
            (!target_status_field(pid, target_live_task(pid), "VmSize", value, sizeof value) && !is_kernel_thread(pid));
 }
 
-/* Any thread's filter counts: any of them may be borrowed for a remote call. */
-static bool has_seccomp(pid_t pid)
+/* Any thread counts: any of them may be borrowed for a remote call. */
+static bool has_mode(pid_t pid, const char *modes)
 {
     char path[64], value[64];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -113,11 +113,16 @@ static bool has_seccomp(pid_t pid)
     bool found = false;
     for (struct dirent *entry; tasks && !found && (entry = readdir(tasks));) {
         pid_t tid = atoi(entry->d_name);
-        found = tid > 0 && target_status_field(pid, tid, "Seccomp", value, sizeof value) && value[0] != '0';
+        found = tid > 0 && target_status_field(pid, tid, "Seccomp", value, sizeof value) && strchr(modes, value[0]);
     }
     if (tasks)
         closedir(tasks);
     return found;
+}
+
+static bool has_seccomp(pid_t pid)
+{
+    return has_mode(pid, "12");
 }
 
 struct err *target_check_pid(pid_t pid)
@@ -305,6 +310,11 @@ int target_pidfd(const struct target *target)
 bool target_has_seccomp(const struct target *target)
 {
     return target->seccomp;
+}
+
+bool target_has_strict_thread(const struct target *target)
+{
+    return target->seccomp && has_mode(target->pid, "1");
 }
 
 bool target_look_for_filters(struct target *target)

@@ -5,7 +5,10 @@
  * back from here; if we are killed, the kernel lets the thread run and the stub puts everything back. The stub is written over zero bytes
  * behind the end of some module's code, where nothing can execute, and taken away again.
  *
- * The signal mask is full meanwhile, so that no handler sees the borrowed registers. */
+ * The signal mask is full meanwhile, so that no handler sees the borrowed registers.
+ *
+ * Under a seccomp filter, which is suspended as long as we live, the stub itself could not put the mask back. There the mask is put back once
+ * the thread has entered the kernel, and it will return to the part of the stub that makes no system call. */
 #include "target/internal.h"
 
 #include <elf.h>
@@ -45,7 +48,7 @@ static const uint8_t stub32[] = {
     0xc2, 0x80, 0x00,             /* ret $128 */
 };
 
-enum { RED_ZONE = 128 };
+enum { RED_ZONE = 128, STUB64_POPS = 25, STUB32_POPS = 23 };
 _Static_assert(sizeof stub64 <= 128 && sizeof stub32 <= 128, "the stub has 128 bytes");
 
 /* What the stubs take off the stack, lowest address first. */
@@ -187,6 +190,18 @@ static void set_call(struct target *target, struct user_regs_struct *regs, long 
     }
 }
 
+/* The thread has entered the kernel, and needs nothing but its registers when it comes back. */
+static struct err *shorten_stub(struct target *target, struct target_thread *thread, uint64_t mask)
+{
+    struct user_regs_struct regs;
+    if (target_ptrace(PTRACE_GETREGS, thread->tid, 0, &regs))
+        return target_gone(target);
+    regs.rip = target->stub.va + (target->width == 64 ? STUB64_POPS : STUB32_POPS);
+    if (target_ptrace(PTRACE_SETREGS, thread->tid, 0, &regs) || target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask))
+        return target_gone(target);
+    return NULL;
+}
+
 /* Runs the thread until it is at a system call stop. Group stops and late interrupts in between mean nothing here. */
 static struct err *run_to_syscall_stop(struct target *target, struct target_thread *thread)
 {
@@ -215,7 +230,7 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
 }
 
 static struct err *call_with_frame(struct target *target, struct target_thread *thread, long number, const uint64_t args[6],
-                                   uint64_t frame_va, int64_t *result)
+                                   uint64_t frame_va, const uint64_t *confined_mask, int64_t *result)
 {
     struct user_regs_struct regs = thread->regs;
     set_call(target, &regs, number, args);
@@ -227,6 +242,8 @@ static struct err *call_with_frame(struct target *target, struct target_thread *
     if (target_ptrace(PTRACE_SETREGS, thread->tid, 0, &regs) || target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
         return target_gone(target);
     ERR_TRY(run_to_syscall_stop(target, thread));
+    if (confined_mask)
+        ERR_TRY(shorten_stub(target, thread, *confined_mask));
     ERR_TRY(run_to_syscall_stop(target, thread));
     if (target_ptrace(PTRACE_GETREGS, thread->tid, 0, &regs))
         return target_gone(target);
@@ -264,10 +281,11 @@ struct err *target_remote_buffer(struct target *target, uint64_t *va)
 }
 
 /* A filter could kill the thread for our system call. It is suspended for that alone: the program's own calls stay filtered. */
-static struct err *suspend_seccomp(struct target *target, struct target_thread *thread, bool on)
+static struct err *suspend_seccomp(struct target *target, struct target_thread *thread, bool on, bool *is_confined)
 {
     char value[16];
-    if (!target_status_field(target->pid, thread->tid, "Seccomp", value, sizeof value) || value[0] == '0')
+    *is_confined = target_status_field(target->pid, thread->tid, "Seccomp", value, sizeof value) && value[0] != '0';
+    if (!*is_confined)
         return NULL;
     unsigned long options = target_ptrace_options(target) | (on ? PTRACE_O_SUSPEND_SECCOMP : 0);
     if (!target_ptrace(PTRACE_SETOPTIONS, thread->tid, 0, options) || !on)
@@ -284,12 +302,13 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     if (!target->stub.va)
         ERR_TRY(place_stub(target));
     uint64_t mask, frame_va = 0;
-    ERR_TRY(suspend_seccomp(target, thread, true));
+    bool is_confined;
+    ERR_TRY(suspend_seccomp(target, thread, true, &is_confined));
     if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
     ERR_TRY(target_thread_leave_sequence(target, thread));
     ERR_TRY(write_frame(target, thread, mask, &frame_va));
-    struct err *error = call_with_frame(target, thread, number, args, frame_va, result);
+    struct err *error = call_with_frame(target, thread, number, args, frame_va, is_confined ? &mask : NULL, result);
     /* The thread is no longer in the system call it was stopped in, so the kernel would not restart it: the registers that
      * target_thread_settle() made say where it goes on. */
     thread->regs.orig_rax = (uint64_t)-1;
@@ -297,7 +316,8 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof mask, &mask);
     struct err *back = thread->stopped ? target_thread_write_regs(thread) : NULL;
     thread->regs_changed = true;
-    err_free(suspend_seccomp(target, thread, false));
+    if (is_confined)
+        err_free(suspend_seccomp(target, thread, false, &is_confined));
     if (!error)
         return back;
     err_free(back);

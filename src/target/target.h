@@ -79,7 +79,9 @@ bool target_ended(const struct target *target);
 int target_exit_status(struct target *target);
 /* Whether a seccomp filter that one of its threads has may forbid system calls by the agent in normal running. */
 bool target_has_seccomp(const struct target *target);
-/* ... looked for anew. */
+/* Whether some thread is in strict mode, in which the kernel takes the time stamp counter away: rdtsc ends the process. */
+bool target_has_strict_thread(const struct target *target);
+/* target_has_seccomp() looked for anew. */
 bool target_look_for_filters(struct target *target);
 /* Whether it lives in another pid namespace: the ids that it knows itself by are not those that we know it by. */
 bool target_is_stranger(const struct target *target);
