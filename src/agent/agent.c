@@ -169,8 +169,7 @@ WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
         return;
     struct wire_live *live = live_of(shared);
     bool is_off = __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST);
-    if (!is_off && is_readable(process, action) && is_readable(process, &action->mask) && action->handler > 1 &&
-        note_handler(live, action))
+    if (!is_off && is_readable(process, action) && is_readable(process, &action->mask) && action->handler > 1 && note_handler(live, action))
         wait_for_controller(live, process);
     /* A controller that detaches removes them itself. */
     if (agent_saved(block, SAVED_FIRST) == TRAP && __atomic_load_n(&live->agent_off, __ATOMIC_SEQ_CST) && agent_may_call(process)) {

@@ -71,8 +71,7 @@ static bool is_entered_at_start_only(const struct load_code *code, uint64_t va, 
 static void push_once(load_requests *out, const struct load_request *request)
 {
     for (size_t i = 0; i < out->n; i++)
-        if (out->at[i].module == request->module && out->at[i].probe.action == LOAD_CALL_ACTION &&
-            out->at[i].probe.va == request->probe.va)
+        if (out->at[i].module == request->module && out->at[i].probe.action == LOAD_CALL_ACTION && out->at[i].probe.va == request->probe.va)
             return;
     VEC_PUSH(out, *request);
 }
@@ -135,8 +134,8 @@ static bool leads_to(const uint8_t *at, const uint8_t *end, enum insn_mode mode)
         if (insn_decode(mode, at, (size_t)(end - at), 0, &insn) != INSN_OK)
             return false;
         /* In 32-bit code a function may fetch its own address in between. */
-        bool passes = insn.kind == INSN_PLAIN || insn.kind == INSN_NOP || insn.kind == INSN_JCC ||
-                      (mode == INSN_MODE_32 && insn.kind == INSN_CALL);
+        bool passes =
+            insn.kind == INSN_PLAIN || insn.kind == INSN_NOP || insn.kind == INSN_JCC || (mode == INSN_MODE_32 && insn.kind == INSN_CALL);
         if (!passes || (!is_first && insn_writes_ax(&insn)))
             return false;
     }
@@ -269,8 +268,12 @@ static void scan_variables(struct load_process *process, const struct piece *pie
 
 static void scan(struct load_process *process, struct load_module *module, uint64_t start_va, uint64_t end_va, load_requests *out)
 {
-    enum { PIECE = 4 << 20, OVERLAP = MOV_BYTES + CALL_NEAR_BYTES, MOST = 1 << 30, /* more is no code, but takes for ever */
-           MORE = 8 /* that is_constant() may look at behind a call */ };
+    enum {
+        PIECE = 4 << 20,
+        OVERLAP = MOV_BYTES + CALL_NEAR_BYTES,
+        MOST = 1 << 30, /* more is no code, but takes for ever */
+        MORE = 8        /* that is_constant() may look at behind a call */
+    };
     end_va = end_va - start_va > MOST ? start_va + MOST : end_va;
     uint8_t *bytes = memory_zero(1, PIECE + OVERLAP + MORE);
     for (uint64_t va = start_va; va < end_va; va += PIECE) {

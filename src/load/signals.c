@@ -2,8 +2,8 @@
  * (agent/signal.c).
  *
  * Handlers are found by asking the kernel when we attach, and by probes on every rt_sigaction system call (calls.c) from then on: a call of
- * the agent that waits until the handler has its probe. Each handler comes with its restorer, the code it returns to. In 32-bit processes that is
- * mostly the kernel's own, in the vdso.
+ * the agent that waits until the handler has its probe. Each handler comes with its restorer, the code it returns to. In 32-bit processes
+ * that is mostly the kernel's own, in the vdso.
  *
  * A handler is only ever shown another pc when it will return to a restorer that has its probe: its return address says so. */
 #include "load/internal.h"

@@ -206,8 +206,8 @@ static struct err *open_process(pid_t pid, bool has_to_call, struct target **out
 {
     int width = 0;
     ERR_TRY(target_peek_width(pid, &width));
-    bool seccomp = has_seccomp(pid);
-    if (seccomp && has_to_call && !target_may_suspend_filters())
+    bool seccomp = has_seccomp(pid), may_suspend = target_may_suspend_filters(); /* asked now: later it would prolong a stop */
+    if (seccomp && has_to_call && !may_suspend)
         return err_new(ERR_REFUSED,
                        "process %d: has a seccomp filter that might kill it when it maps our code; run as a user with CAP_SYS_ADMIN, which "
                        "may suspend the filter meanwhile",

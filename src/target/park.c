@@ -65,7 +65,7 @@ bool target_thread_park(const struct target *target, struct target_thread *threa
         return false;
     }
     thread->parked = true;
-    thread->regs_changed = thread->restart_pending = thread->interrupted = false;
+    thread->regs_changed = thread->restart_pending = thread->interrupted = thread->confined = false;
     return true;
 }
 

@@ -7,8 +7,8 @@
  *
  * The signal mask is full meanwhile, so that no handler sees the borrowed registers.
  *
- * Under a seccomp filter, which is suspended as long as we live, the stub itself could not put the mask back. There the mask is put back once
- * the thread has entered the kernel, and it will return to the part of the stub that makes no system call. */
+ * Under a seccomp filter, which is suspended as long as we live, the stub itself could not put the mask back. There the mask is put back
+ * once the thread has entered the kernel, and it will return to the part of the stub that makes no system call. */
 #include "target/internal.h"
 
 #include <elf.h>

@@ -74,7 +74,16 @@ static struct target_tracer *find(pid_t tid)
 long target_ptrace_words(enum __ptrace_request request, pid_t tid, uintptr_t address, uintptr_t data)
 {
     struct target_tracer *tracer = active.n ? find(tid) : NULL;
-    return tracer ? ask(tracer, request, tid, address, data) : ptrace(request, tid, (void *)address, (void *)data);
+    if (tracer)
+        return ask(tracer, request, tid, address, data);
+    long result = ptrace(request, tid, (void *)address, (void *)data);
+    /* What a traced thread starts is its tracer's. */
+    for (size_t i = 0; i < active.n && result == -1 && errno == ESRCH; i++) {
+        result = ask(active.at[i], request, tid, address, data);
+        if (result != -1 || errno != ESRCH)
+            VEC_PUSH(&active.at[i]->tid, tid);
+    }
+    return result;
 }
 
 /* Signals are for the main thread. */

@@ -77,7 +77,8 @@ static __attribute__((noipa)) long call_by_constant(long a, long b, const void *
                      : "i"(SYS_seccomp), FIRST(a), SECOND(b), THIRD(c)
                      : "memory"
 #ifdef __x86_64__
-                     , "rcx", "r11"
+                       ,
+                       "rcx", "r11"
 #endif
     );
     return result;
@@ -91,7 +92,8 @@ static __attribute__((noipa)) long call_by_register(long number, long a, long b,
                      : "a"(number), FIRST(a), SECOND(b), THIRD(c)
                      : "memory"
 #ifdef __x86_64__
-                     , "rcx", "r11"
+                       ,
+                       "rcx", "r11"
 #endif
     );
     return result;
