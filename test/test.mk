@@ -11,7 +11,7 @@ VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.
 	libv_turn_a.so libv_turn_b.so
 # One source in the ways that programs come: v_count-KIND.
 VARIANT_KINDS = nopie static static-pie stripped musl musl-static
-VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_exceptions-static v_signals-static-pie v_fault_throw-static \
+VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_contexts-nopie v_contexts-static v_exceptions-static v_signals-static-pie v_fault_throw-static \
 	v_stacks-static v_stacks-now v_climb-stripped v_climb-nopie v_climb-bare
 FLAGS_nopie = -no-pie -fno-pie
 FLAGS_static = -static -no-pie -fno-pie

@@ -22,9 +22,10 @@ __asm__(".section .text.entry,\"ax\",@progbits\n"
                                                     ".long agent_wait_start - agent_entry\n"
                                                     ".long agent_show_start - agent_entry\n"
                                                     ".long agent_show_end - agent_entry\n"
-                                                    ".long agent_ring_end - agent_entry\n"
-                                                    ".org agent_entry + 128\n" JUMP("eval_op") JUMP("stream_ring_write_error")
-                                                        JUMP("agent_claim") JUMP("agent_release") ".text\n");
+                                                    ".long agent_ring_end - agent_entry\n" JUMP("agent_go_on")
+                                                        JUMP("agent_go_on_bare") ".org agent_entry + 128\n" JUMP("eval_op")
+                                                            JUMP("stream_ring_write_error") JUMP("agent_claim")
+                                                                JUMP("agent_release") ".text\n");
 /* Hidden, or its address would be looked for in a GOT, which the agent does not have. */
 extern const volatile uint64_t agent_shared_va __attribute__((visibility("hidden")));
 

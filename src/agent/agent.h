@@ -52,6 +52,8 @@ void agent_trap(int number, void *info, void *context);
 /* signal.c */
 void agent_enter(struct wire_shared *shared, struct agent_block *block);
 void agent_leave(struct wire_shared *shared, struct agent_block *block);
+void agent_go_on(struct wire_shared *shared, struct agent_block *block);
+void agent_go_on_bare(struct wire_shared *shared, struct agent_block *block);
 
 /* frame.c: a frame of the pool, 0 when none is free, which has been counted. */
 uint64_t agent_claim(struct wire_fire *fire);

@@ -145,7 +145,7 @@ SHOWS static bool is_called_code(const struct wire_shared *shared, uintptr_t va)
     const uint32_t *range = (const void *)(uintptr_t)(shared->agent_va + WIRE_AGENT_RANGES);
     uintptr_t offset = va - (uintptr_t)shared->agent_va;
     return offset == WIRE_AGENT_LOAD_EVENT || offset == WIRE_AGENT_ACTION || offset == WIRE_AGENT_ENTER || offset == WIRE_AGENT_LEAVE ||
-           (offset >= range[0] && offset < range[2]);
+           offset == WIRE_AGENT_GO_ON || offset == WIRE_AGENT_GO_ON_BARE || (offset >= range[0] && offset < range[2]);
 }
 
 /* ---- traps ---- */
@@ -218,6 +218,12 @@ SHOWS static void add_carry(const uintptr_t *context)
 SHOWS static void complete(struct wire_shared *shared, struct agent_block *block);
 SHOWS static bool is_at_trap(const struct wire_shared *shared, const struct agent_block *block);
 
+/* What the code of this entry steps over before it saves anything. */
+SHOWS static uint8_t red_zone_of(const struct wire_pc *entry, uint8_t usual)
+{
+    return entry->kind == WIRE_PC_CALL && entry->value == WIRE_AGENT_GO_ON_BARE ? 0 : usual;
+}
+
 /* In the agent itself, whose caller's block the base pointer leads to. */
 SHOWS static bool show_called(struct wire_shared *shared, uintptr_t *context, uintptr_t *resume_va)
 {
@@ -230,8 +236,10 @@ SHOWS static bool show_called(struct wire_shared *shared, uintptr_t *context, ui
         complete(shared, block);
         *resume_va = (uintptr_t)entry[1].va;
     }
-    const struct wire_undo undo = {
-        .depth = SAVED_COUNT, .red_zone = RED_ZONE, .below = WIRE_CALL_WORDS * sizeof(uintptr_t), .flags = WIRE_UNDO_BASE};
+    const struct wire_undo undo = {.depth = SAVED_COUNT,
+                                   .red_zone = red_zone_of(entry, RED_ZONE),
+                                   .below = WIRE_CALL_WORDS * sizeof(uintptr_t),
+                                   .flags = WIRE_UNDO_BASE};
     undo_saved(&undo, context, true);
     context[PC] = (uintptr_t)entry->origin_va;
     return true;
@@ -262,7 +270,9 @@ SHOWS static bool show_saved(const struct wire_shared *shared, const struct wire
         add_carry(context);
     /* Every firing code has something behind it. */
     *resume_va = (uintptr_t)(undo->flags & WIRE_UNDO_DONE ? entry[1].va : entry->va);
-    undo_saved(undo, context, is_call);
+    struct wire_undo own = *undo;
+    own.red_zone = undo->red_zone ? red_zone_of(entry, undo->red_zone) : 0;
+    undo_saved(&own, context, is_call);
     context[PC] = (uintptr_t)entry->origin_va;
     return true;
 }
@@ -420,6 +430,15 @@ SHOWS static void complete(struct wire_shared *shared, struct agent_block *block
         show_in_info(frame_va, block->old_pc_va, context[PC]);
 }
 
+/* The program's own instruction inside a window is its copy: the bytes that stood there are gone. */
+SHOWS static void go_on(const struct wire_shared *shared, uintptr_t *pc)
+{
+    uintptr_t site_va, copy_va;
+    const struct wire_trampoline *trampoline = find_site(shared, *pc, false, &site_va);
+    if (trampoline && site_va != *pc && (copy_va = find_copy(shared, trampoline, *pc, false)) != 0)
+        *pc = copy_va;
+}
+
 /* Called while firing, at the first instruction of a signal handler. */
 SHOWS void agent_enter(struct wire_shared *shared, struct agent_block *block)
 {
@@ -437,11 +456,10 @@ SHOWS void agent_leave(struct wire_shared *shared, struct agent_block *block)
     if (!restorer)
         return;
     uintptr_t *context = frame_context(agent_saved_sp(block) - sizeof(uintptr_t), restorer->is_info), *record = frame_record(context);
-    uintptr_t resume_va = record[0], site_va, copy_va;
-    const struct wire_trampoline *trampoline;
+    uintptr_t resume_va = record[0];
     if (resume_va && record[1] == record_check(record, resume_va, context[PC])) {
         /* The window may be gone since. */
-        trampoline = find_trampoline(shared, resume_va);
+        const struct wire_trampoline *trampoline = find_trampoline(shared, resume_va);
         entry = trampoline ? find_pc(shared, trampoline, resume_va) : 0;
         if (entry && entry->va == resume_va && find_copy(shared, trampoline, context[PC], false)) {
             context[PC] = resume_va;
@@ -450,7 +468,17 @@ SHOWS void agent_leave(struct wire_shared *shared, struct agent_block *block)
         }
     }
     record[0] = 0;
-    trampoline = find_site(shared, context[PC], false, &site_va);
-    if (trampoline && site_va != context[PC] && (copy_va = find_copy(shared, trampoline, context[PC], false)) != 0)
-        context[PC] = copy_va;
+    go_on(shared, &context[PC]);
+}
+
+/* Called while firing, at the `ret` of code that goes on where a signal has interrupted something, without rt_sigreturn: setcontext(), and
+ * what Go's runtime has goroutines call that it interrupts. */
+SHOWS void agent_go_on(struct wire_shared *shared, struct agent_block *block)
+{
+    go_on(shared, (uintptr_t *)agent_saved_sp(block));
+}
+
+SHOWS void agent_go_on_bare(struct wire_shared *shared, struct agent_block *block)
+{
+    go_on(shared, (uintptr_t *)(agent_saved_sp(block) - RED_ZONE));
 }

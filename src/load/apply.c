@@ -138,6 +138,16 @@ static bool in_wait(const struct lookup *lookup, uint64_t pc)
     return (lookup->change->removed.n || process->limbo.n) && pc >= process->fire.agent_va && pc < process->agent_show_va;
 }
 
+/* It has looked one up, or is about to, and will go on in what it has found. */
+static bool goes_on(const struct lookup *lookup, uint64_t pc)
+{
+    const struct load_process *process = lookup->change->process;
+    for (size_t i = 0; i < process->go_on.n; i++)
+        if (pc - process->go_on.at[i].va < process->go_on.at[i].bytes)
+            return true;
+    return false;
+}
+
 /* A clause returns to the trampoline that called it, which must be there until then. */
 static bool in_clause(const struct lookup *lookup, uint64_t pc)
 {
@@ -148,7 +158,7 @@ static bool in_clause(const struct lookup *lookup, uint64_t pc)
 static bool is_ours(void *context, uint64_t pc)
 {
     const struct lookup *lookup = context;
-    return in_removed(lookup, pc) || in_agent(lookup, pc) || in_wait(lookup, pc) || in_clause(lookup, pc) ||
+    return in_removed(lookup, pc) || in_agent(lookup, pc) || in_wait(lookup, pc) || goes_on(lookup, pc) || in_clause(lookup, pc) ||
            load_limbo_has(lookup->change->process, pc) || added_window_around(lookup, pc, false);
 }
 
@@ -273,7 +283,7 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
         visit_waiting(lookup, regs);
         return false;
     }
-    if (regs->must_stay || in_agent(lookup, regs->pc)) {
+    if (regs->must_stay || in_agent(lookup, regs->pc) || goes_on(lookup, regs->pc)) {
         change->not_now++;
         return false;
     }

@@ -298,10 +298,8 @@ struct err *load_calls_find(struct load_process *process, load_requests *out)
             scan(process, module, maps.map.at[i].start_va, maps.map.at[i].end_va, out);
     }
     target_maps_deinit(&maps);
-    for (size_t i = 0; i < process->module.n; i++) {
+    for (size_t i = 0; i < process->module.n; i++)
         if (!process->module.at[i]->scanned)
             add_named(process, process->module.at[i], out);
-        process->module.at[i]->scanned = true;
-    }
     return NULL;
 }

@@ -205,6 +205,14 @@ static struct err *write_trampoline(struct load_process *process, const struct l
     return error;
 }
 
+static bool goes_on(const struct load_site *site)
+{
+    for (size_t i = 0; i < site->probe.n; i++)
+        if (site->probe.at[i].action >= LOAD_CALL_GO_ON)
+            return true;
+    return false;
+}
+
 /* Room for the trampoline, its code, and its journal entry. */
 static struct err *build_site(struct change *change, struct load_function *function, struct load_site *site, size_t more,
                               enum insn_reason *reason)
@@ -253,6 +261,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
     uint64_t patched_end_va = site->window.va + site->window.length;
     site->after_va = (site->window.end_va > patched_end_va ? site->window.end_va : patched_end_va) + module->bias;
     ERR_TRY(load_journal_add(process, site, module->bias, trampoline));
+    if (goes_on(site))
+        VEC_PUSH(&process->go_on, (struct wire_region){site->trampoline_va, site->trampoline_bytes});
     return write_trampoline(process, site, trampoline);
 }
 
@@ -415,6 +425,9 @@ void load_trampoline_release(struct load_process *process, struct load_site *sit
     load_journal_remove_pcs(process, site);
     poison(process, site);
     free_trampoline(process, site);
+    for (size_t i = process->go_on.n; i-- > 0;)
+        if (process->go_on.at[i].va == site->trampoline_va)
+            process->go_on.at[i] = process->go_on.at[--process->go_on.n];
     if (site->far_island_va)
         load_far_free(process, site->far_island_va);
 }

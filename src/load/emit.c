@@ -76,12 +76,12 @@ static void put_clause(struct emitter *emit, const struct load_probe *probe)
 
 static void put_fire(struct emitter *emit, const struct load_probe *probe, uint64_t origin_va)
 {
-    static const uint32_t function[] = {[LOAD_CALL_LOAD_EVENT] = WIRE_AGENT_LOAD_EVENT,
-                                        [LOAD_CALL_ACTION] = WIRE_AGENT_ACTION,
-                                        [LOAD_CALL_ENTER] = WIRE_AGENT_ENTER,
-                                        [LOAD_CALL_LEAVE] = WIRE_AGENT_LEAVE};
+    static const uint32_t function[] = {[LOAD_CALL_LOAD_EVENT] = WIRE_AGENT_LOAD_EVENT, [LOAD_CALL_ACTION] = WIRE_AGENT_ACTION,
+                                        [LOAD_CALL_ENTER] = WIRE_AGENT_ENTER,           [LOAD_CALL_LEAVE] = WIRE_AGENT_LEAVE,
+                                        [LOAD_CALL_GO_ON] = WIRE_AGENT_GO_ON,           [LOAD_CALL_GO_ON_BARE] = WIRE_AGENT_GO_ON_BARE};
     const struct load_fire_context *fire = emit->fire;
     uint8_t bytes[FIRE_MAX_BYTES];
+    size_t length;
     switch ((enum load_action)probe->action) {
     case LOAD_COUNT:
         note_pc(emit, here(emit), origin_va, WIRE_PC_FIRE, 0, probe->counter);
@@ -94,7 +94,10 @@ static void put_fire(struct emitter *emit, const struct load_probe *probe, uint6
         break;
     default:
         note_pc(emit, here(emit), origin_va, WIRE_PC_CALL, 0, function[probe->action]);
-        put(emit, bytes, fire_call_emit(fire->mode, fire->agent_va + function[probe->action], fire->shared_va, bytes));
+        length = fire_call_emit(fire->mode, fire->agent_va + function[probe->action], fire->shared_va, bytes);
+        if (probe->action == LOAD_CALL_GO_ON_BARE)
+            fire_call_make_bare(fire->mode, bytes, length);
+        put(emit, bytes, length);
     }
 }
 

@@ -7,7 +7,16 @@
 #include "wire/shared.h"
 
 /* What firing does: count, call a function of the agent (WIRE_AGENT_...), or call the body of a clause. */
-enum load_action { LOAD_COUNT, LOAD_CLAUSE, LOAD_CALL_LOAD_EVENT, LOAD_CALL_ACTION, LOAD_CALL_ENTER, LOAD_CALL_LEAVE };
+enum load_action {
+    LOAD_COUNT,
+    LOAD_CLAUSE,
+    LOAD_CALL_LOAD_EVENT,
+    LOAD_CALL_ACTION,
+    LOAD_CALL_ENTER,
+    LOAD_CALL_LEAVE,
+    LOAD_CALL_GO_ON,
+    LOAD_CALL_GO_ON_BARE
+};
 
 /* One probe at an instruction (file address). Several may sit on one. */
 struct load_probe {

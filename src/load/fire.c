@@ -250,6 +250,15 @@ size_t fire_call_return(enum insn_mode mode)
     return list.step[i].undo.offset;
 }
 
+void fire_call_make_bare(enum insn_mode mode, uint8_t *code, size_t length)
+{
+    static const uint8_t first[] = {0x0f, 0x1f, 0x44, 0x00, 0x00}, last[] = {0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00}; /* nops */
+    if (mode != INSN_MODE_64)
+        return;
+    memcpy(code, first, sizeof first);
+    memcpy(code + length - sizeof last, last, sizeof last);
+}
+
 /* ---- out of the middle of it ---- */
 
 uint32_t fire_count_table(enum insn_mode mode, struct wire_undo out[WIRE_UNDO_ROOM])

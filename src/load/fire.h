@@ -26,6 +26,8 @@ size_t fire_count_emit(enum insn_mode mode, uint64_t counter_va, uint32_t shard_
 /* Code that calls the agent's function at `function_va` with `argument` and the block of saved registers (see struct wire_undo), and then
  * restores them all, as the function may have changed them. */
 size_t fire_call_emit(enum insn_mode mode, uint64_t function_va, uint64_t argument, uint8_t out[FIRE_MAX_BYTES]);
+/* Has that code not step over the red zone: at the same places other instructions do nothing. */
+void fire_call_make_bare(enum insn_mode mode, uint8_t *code, size_t length);
 
 /* Where in it the function returns to. */
 size_t fire_call_return(enum insn_mode mode);

@@ -95,6 +95,7 @@ struct load_process {
     VEC(struct load_region) far_page;  /* mapped for far islands */
     size_t far_promised;               /* pages that the plan under way may need in a 32-bit process */
     VEC(uint64_t) far_island;          /* addresses in use */
+    VEC(struct wire_region) go_on;     /* trampolines that call WIRE_AGENT_GO_ON */
     VEC(struct load_site *) limbo;     /* that are gone but for their trampolines, which threads have yet to leave */
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;

@@ -84,12 +84,23 @@ static enum load_moved move_out_of_fire(struct target *target, const struct wire
     return LOAD_MOVED;
 }
 
+/* Whether the agent has been called for the instruction of this entry and may have put an address of ours where it returns to. */
+static bool may_have_gone_on(const struct load_pc_map *map, const struct wire_pc *entry)
+{
+    for (const struct wire_pc *at = entry; at >= map->pc && at->origin_va == entry->origin_va; at--)
+        if (at->kind == WIRE_PC_CALL && (at->value == WIRE_AGENT_GO_ON || at->value == WIRE_AGENT_GO_ON_BARE))
+            return true;
+    return false;
+}
+
 enum load_moved load_move_out(struct target *target, const struct load_pc_map *map, struct load_move_regs *regs)
 {
     const struct wire_pc *entry = load_pc_map_find(map, regs->pc);
     if (!entry)
         return LOAD_MOVED_NOT;
     regs->from = entry;
+    if (may_have_gone_on(map, entry))
+        return LOAD_MOVE_LATER;
     if (entry->kind == WIRE_PC_FIRE)
         return move_out_of_fire(target, entry, regs);
     if (entry->kind == WIRE_PC_CLAUSE && (entry->va != regs->pc || (entry > map->pc && entry[-1].origin_va == entry->origin_va)))
@@ -104,7 +115,7 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
 bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc)
 {
     const struct wire_pc *entry = load_pc_map_find(map, pc);
-    return entry && (entry->kind == WIRE_PC_FIRE || entry->va == pc);
+    return entry && !may_have_gone_on(map, entry) && (entry->kind == WIRE_PC_FIRE || entry->va == pc);
 }
 
 /* ---- signal frames ---- */

@@ -372,6 +372,7 @@ static void free_process(struct load_process *process)
     VEC_FREE(&process->region);
     VEC_FREE(&process->far_page);
     VEC_FREE(&process->far_island);
+    VEC_FREE(&process->go_on);
     load_limbo_deinit(process);
     VEC_FREE(&process->free_chunk);
     VEC_FREE(&process->free_pcs);

@@ -7,6 +7,7 @@
  *
  * A handler is only ever shown another pc when it will return to a restorer that has its probe: its return address says so. */
 #include "load/internal.h"
+#include "load/resolve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,63 @@ static void follow(struct load_process *process, struct load_module *module, uin
         process->shared->untouched_signals |= 1ull << (SIGNAL_URG - 1);
 }
 
+/* ---- code that goes on at the pc of a signal context by a `ret` ---- */
+
+/* Go's runtime has a goroutine that it interrupts call asyncPreempt as if from there, and return to it, whenever that is. */
+static bool is_preemption(const char *name)
+{
+    return !strcmp(name, "runtime.asyncPreempt") || !strcmp(name, "runtime.asyncPreempt.abi0");
+}
+
+/* setcontext(), swapcontext(), and their names with a prefix in libraries that have them of their own. */
+static bool is_context_switch(const char *name)
+{
+    static const char *const own[] = {"setcontext", "swapcontext"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const char *end = name + length - strlen(own[i]);
+        if (length >= strlen(own[i]) && !strcmp(end, own[i]) && (end == name || end[-1] == '_'))
+            return true;
+    }
+    return false;
+}
+
+static void follow_returns(const struct load_module *module, const struct symbol_func *func, enum load_action action, load_requests *out)
+{
+    struct load_resolved resolved = {0};
+    load_resolve_func(module->code, func, SPEC_RETURN, &resolved);
+    for (size_t i = 0; i < resolved.place.n; i++) {
+        const struct load_place *place = &resolved.place.at[i];
+        struct insn insn;
+        size_t available;
+        const uint8_t *bytes = symbol_file_text(module->code->file, place->va, &available);
+        if (bytes && insn_decode(module->code->mode, bytes, available, place->va, &insn) == INSN_OK && insn.kind == INSN_RET)
+            VEC_PUSH(out, (struct load_request){.module = (struct load_module *)module,
+                                                .func_va = place->func_va,
+                                                .func_size = place->func_size,
+                                                .probe = {.va = place->va, .action = (uint8_t)action}});
+    }
+    load_resolved_deinit(&resolved);
+}
+
+static void follow_contexts(struct load_process *process, struct load_module *module, load_requests *out)
+{
+    const char *name = strrchr(module->path, '/');
+    size_t count;
+    if (!module->code && name && strstr(name, "context"))
+        err_free(load_module_open(process, module));
+    const struct symbol_func *func = module->code ? symbol_file_funcs(module->code->file, &count) : NULL;
+    for (size_t i = 0; func && i < count; i++) {
+        bool is_alias = i && func[i - 1].va == func[i].va && (is_preemption(func[i - 1].name) || is_context_switch(func[i - 1].name));
+        if (is_alias)
+            continue;
+        if (is_preemption(func[i].name))
+            follow_returns(module, &func[i], LOAD_CALL_GO_ON_BARE, out);
+        else if (is_context_switch(func[i].name))
+            follow_returns(module, &func[i], LOAD_CALL_GO_ON, out);
+    }
+}
+
 static uint64_t vdso_restorer(struct load_process *process, bool is_info)
 {
     struct load_module *vdso = target_width(process->target) == 32 ? load_vdso(process) : NULL;
@@ -192,5 +250,10 @@ struct err *load_process_signal_requests(struct load_process *process, load_requ
 {
     ERR_TRY(load_calls_find(process, out));
     follow_wanted(process, out);
+    for (size_t i = 0; i < process->module.n; i++) {
+        if (!process->module.at[i]->scanned)
+            follow_contexts(process, process->module.at[i], out);
+        process->module.at[i]->scanned = true;
+    }
     return NULL;
 }

@@ -29,20 +29,22 @@
 
 /* What is where in the agent's code. Those that take a block are called by the code of WIRE_PC_CALL. */
 enum {
-    WIRE_AGENT_LOAD_EVENT = 0, /* void (struct wire_shared *, void *block): the loader's hook */
-    WIRE_AGENT_TRAP = 8,       /* a handler of SIGTRAP */
-    WIRE_AGENT_RESTORER = 16,  /* its return to the kernel */
-    WIRE_AGENT_ACTION = 24,    /* as LOAD_EVENT: the system call rt_sigaction is about to be made */
-    WIRE_AGENT_ENTER = 32,     /* as LOAD_EVENT: a signal handler begins */
-    WIRE_AGENT_LEAVE = 40,     /* as LOAD_EVENT: a signal handler has returned and rt_sigreturn is about to be made */
-    WIRE_AGENT_SHARED = 48,    /* uint64_t, written by the controller: where the shared memory is */
-    WIRE_AGENT_RANGES = 56,    /* uint32_t[4], offsets: code that waits, then code that does not, which ends at the third; all of it is
-                                  called with a block, whose address is in the base pointer as long as it runs. Then, up to the fourth,
-                                  code that writes records; all behind it is called by clauses, too */
-    WIRE_AGENT_OP = 128,       /* eval_op() */
-    WIRE_AGENT_ERROR = 136,    /* stream_ring_write_error() */
-    WIRE_AGENT_CLAIM = 144,    /* uint64_t (struct wire_fire *) */
-    WIRE_AGENT_RELEASE = 152,  /* void (struct wire_fire *, uint64_t) */
+    WIRE_AGENT_LOAD_EVENT = 0,  /* void (struct wire_shared *, void *block): the loader's hook */
+    WIRE_AGENT_TRAP = 8,        /* a handler of SIGTRAP */
+    WIRE_AGENT_RESTORER = 16,   /* its return to the kernel */
+    WIRE_AGENT_ACTION = 24,     /* as LOAD_EVENT: the system call rt_sigaction is about to be made */
+    WIRE_AGENT_ENTER = 32,      /* as LOAD_EVENT: a signal handler begins */
+    WIRE_AGENT_LEAVE = 40,      /* as LOAD_EVENT: a signal handler has returned and rt_sigreturn is about to be made */
+    WIRE_AGENT_SHARED = 48,     /* uint64_t, written by the controller: where the shared memory is */
+    WIRE_AGENT_RANGES = 56,     /* uint32_t[4], offsets: code that waits, then code that does not, which ends at the third; all of it is
+                                   called with a block, whose address is in the base pointer as long as it runs. Then, up to the fourth,
+                                   code that writes records; all behind it is called by clauses, too */
+    WIRE_AGENT_GO_ON = 72,      /* as LOAD_EVENT: a `ret` is about to go on at a pc that may be one of a signal context */
+    WIRE_AGENT_GO_ON_BARE = 80, /* ... in code that uses no red zone and may have little stack: the call does not step over one */
+    WIRE_AGENT_OP = 128,        /* eval_op() */
+    WIRE_AGENT_ERROR = 136,     /* stream_ring_write_error() */
+    WIRE_AGENT_CLAIM = 144,     /* uint64_t (struct wire_fire *) */
+    WIRE_AGENT_RELEASE = 152,   /* void (struct wire_fire *, uint64_t) */
 };
 
 /* How code of ours is undone at one of its instruction boundaries: `depth` registers lie on the stack, `below` bytes above the stack
