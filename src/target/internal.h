@@ -108,7 +108,11 @@ struct err *target_thread_leave_sequence(struct target *target, struct target_th
 /* Whether an interrupted call with a timeout in milliseconds has had its time; if not, its timeout becomes what is left. */
 bool target_thread_timed_out(struct target *target, struct target_thread *thread);
 struct err *target_thread_write_regs(struct target_thread *thread);
-/* As waitpid(), but for half a minute at most: then, and when nothing is to be waited for, false. */
+/* As PTRACE_SETREGS; ESRCH also when it is not the thread that was stopped. */
+bool target_set_regs(pid_t tid, const struct user_regs_struct *regs);
+/* As waitpid(), but for so long at most: then 0. */
+pid_t target_wait_within(pid_t tid, uint64_t most_ns, int *status);
+/* ... for half a minute: then, and when nothing is to be waited for, false. */
 bool target_wait_for(pid_t tid, int *status);
 /* stray.c: a thread that could not be let go is, as soon as it stops. */
 void target_let_go_later(pid_t tid);
@@ -118,6 +122,16 @@ bool target_stay(pid_t tid);
 /* What waitpid() has said of a thread. False: it is not one that is to be let go. */
 bool target_let_go_now(pid_t tid, int status);
 void target_serve_leaving(void);
+/* Whether the thread has ended, and there is nothing more to be told of it or its end is yet to be taken. */
+bool target_has_end(pid_t tid);
+/* ... takes it then. */
+void target_take_end(pid_t tid);
+/* Takes the ends of threads that have ended, other than the first, and of any that are to be let go. A thread that executes a program waits
+ * in the kernel until that is done. May be called in a signal handler. */
+void target_take_ends(const struct target *target);
+void target_take_ends_of_leaving(void);
+/* seize.c: as PTRACE_SEIZE. EBUSY: the process does not come to an end of executing a program. */
+int target_seize(const struct target *target, pid_t tid, unsigned long options);
 /* park.c: see struct target_thread. False: the thread does not wait in the kernel. */
 bool target_thread_park(const struct target *target, struct target_thread *thread);
 /* Whether a parked thread is in a system call that makes processes. */

@@ -202,6 +202,27 @@ static struct err *shorten_stub(struct target *target, struct target_thread *thr
     return NULL;
 }
 
+/* As target_wait_for(), but gives up once the memory is no more: another thread that has executed a program may have taken the id. */
+static bool wait_for_call(struct target *target, pid_t tid, int *status)
+{
+    enum { PIECES = 300, PIECE_NS = 100000000 };
+    pid_t got = 0;
+    for (int i = 0; i < PIECES && !got; i++) {
+        got = target_wait_within(tid, PIECE_NS, status);
+        struct err *gone = got ? NULL : target_check(target);
+        if (gone)
+            return err_free(gone), false;
+    }
+    return got == tid;
+}
+
+static struct err *no_return(struct target *target, pid_t tid)
+{
+    ERR_TRY(target_check(target));
+    return target_ended(target) ? target_gone(target)
+                                : err_new(ERR_BUSY, "process %d: thread %d does not come back from a system call", target->pid, tid);
+}
+
 /* Runs the thread until it is at a system call stop. Group stops and late interrupts in between mean nothing here. */
 static struct err *run_to_syscall_stop(struct target *target, struct target_thread *thread)
 {
@@ -209,13 +230,11 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
         int status;
         if (target_ptrace(PTRACE_SYSCALL, thread->tid, 0, 0))
             return errno == ESRCH ? target_gone(target) : err_errno(ERR_SYSTEM, errno, "thread %d: continue", thread->tid);
-        if (!target_wait_for(thread->tid, &status)) {
+        if (!wait_for_call(target, thread->tid, &status)) {
             /* The stub puts the thread right by itself, whenever that is: it must stay, and the thread is let go when it stops. */
             thread->stopped = false;
             target->stub.va = 0;
-            return target_ended(target)
-                       ? target_gone(target)
-                       : err_new(ERR_BUSY, "process %d: thread %d does not come back from a system call", target->pid, thread->tid);
+            return no_return(target, thread->tid);
         }
         if (!WIFSTOPPED(status)) {
             target_thread_note(target, thread, status);
@@ -239,7 +258,7 @@ static struct err *call_with_frame(struct target *target, struct target_thread *
     regs.eflags &= ~0x100ull; /* no single step of the program's own in our code */
     /* The stub puts the mask back, so the thread must be in it before the mask changes. */
     uint64_t full = ~0ull;
-    if (target_ptrace(PTRACE_SETREGS, thread->tid, 0, &regs) || target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
+    if (!target_set_regs(thread->tid, &regs) || target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
         return target_gone(target);
     ERR_TRY(run_to_syscall_stop(target, thread));
     if (confined_mask)
@@ -309,6 +328,12 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     ERR_TRY(target_thread_leave_sequence(target, thread));
     ERR_TRY(write_frame(target, thread, mask, &frame_va));
     struct err *error = call_with_frame(target, thread, number, args, frame_va, is_confined ? &mask : NULL, result);
+    struct err *gone = target_check(target);
+    if (gone) { /* it may be the thread of another program that stands there now, under the same id */
+        thread->regs_changed = false;
+        err_free(error);
+        return gone;
+    }
     /* The thread is no longer in the system call it was stopped in, so the kernel would not restart it: the registers that
      * target_thread_settle() made say where it goes on. */
     thread->regs.orig_rax = (uint64_t)-1;

@@ -108,10 +108,21 @@ bool target_thread_restart_here(struct target *target, struct target_thread *thr
     return true;
 }
 
+/* Of a thread that stands as we left it there is nothing to be told. If there is, it was killed, and perhaps another thread has executed a
+ * program and stands now under its id. */
+bool target_set_regs(pid_t tid, const struct user_regs_struct *regs)
+{
+    siginfo_t info = {0};
+    if (!waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG | __WALL) && info.si_pid == 0)
+        return !target_ptrace(PTRACE_SETREGS, tid, 0, regs);
+    errno = ESRCH;
+    return false;
+}
+
 struct err *target_thread_write_regs(struct target_thread *thread)
 {
     struct user_regs_struct regs = target_confined_regs(thread);
-    if (thread->regs_changed && target_ptrace(PTRACE_SETREGS, thread->tid, 0, &regs))
+    if (thread->regs_changed && !target_set_regs(thread->tid, &regs))
         return err_errno(errno == ESRCH ? ERR_NO_PROCESS : ERR_SYSTEM, errno, "thread %d: write registers", thread->tid);
     thread->regs_changed = false;
     return NULL;
@@ -163,7 +174,8 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
         return false;
     if (was_leaving || target_tracer_seize(target, tid, target_ptrace_options(target))) {
         char tracer[16];
-        if (was_leaving || (errno == EPERM && target->at_trap &&
+        int number = errno;
+        if (was_leaving || (number == EPERM && target->at_trap &&
                             target_status_field(target->pid, tid, "TracerPid", tracer, sizeof tracer) && atoi(tracer) == getpid())) {
             /* Started by a thread that we keep: the kernel has attached us already, and it stops by itself. */
             if (was_leaving)
@@ -171,7 +183,10 @@ static bool seize(struct target *target, pid_t tid, struct err **error)
             VEC_PUSH(&target->thread, (struct target_thread){.tid = tid});
             return true;
         }
-        if (errno == EPERM && tid == target->pid && !target_ended(target) && target_live_task(tid) == tid)
+        if (number == EBUSY)
+            *error = err_new(ERR_BUSY, "process %d: the kernel lets nobody trace it while it executes a program", target->pid);
+        bool is_refused = number == EPERM && tid == target->pid && !target_ended(target) && target_live_task(tid) == tid;
+        if (is_refused && !(*error = target_check(target)))
             *error = err_new(ERR_PERMISSION, "process %d: the kernel refuses to let us trace it (another tracer, or not permitted)", tid);
         return false; /* another thread that can not be seized is ending */
     }
@@ -201,7 +216,15 @@ pid_t target_take_stop(const struct target *target, pid_t tid, int *status)
         *status = info.si_status << 8 | 0x7f;
         return tid;
     }
-    return waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL) || info.si_pid == tid ? -1 : 0;
+    return target_has_end(tid) ? -1 : 0;
+}
+
+void target_take_ends(const struct target *target)
+{
+    for (size_t i = 0; i < target->thread.n; i++)
+        if (target->thread.at[i].tid != target->pid)
+            target_take_end(target->thread.at[i].tid);
+    target_take_ends_of_leaving();
 }
 
 /* Waits for one thread: until it stops, has ended (*got < 0) or is parked (*got == 0). Its parent or its child may be kept by us, so others
@@ -228,6 +251,8 @@ static struct err *await_stop(struct target *target, struct target_thread *threa
         if (attempt < QUICK || attempt % LOOK_EVERY)
             continue;
         target_serve_leaving();
+        target_take_ends(target);
+        ERR_TRY(target_check(target));
         if (target_is_dumping(target->pid))
             return err_new(ERR_NO_PROCESS, "process %d: has ended and is writing its memory to a core file", target->pid);
         *got = 0;
@@ -541,11 +566,17 @@ uint64_t target_stopped_ns(const struct target *target)
     return target->stopped_ns;
 }
 
+/* A thread that was killed meanwhile, or whose id another one has taken by executing a program, is not stopped any more. Its end must be
+ * taken all the same: until then its process can neither end nor execute anything. The end of a child of ours is for others to take. */
 static void let_go(struct target *target, struct target_thread *thread)
 {
+    bool is_awaited = thread->tid == target->pid && (target->is_child || target->end_is_awaited);
     if (thread->confined && !thread->group_stop && target_tracer_has(target, thread->tid) && target_confined_start(target, thread))
         return; /* when it sleeps */
-    target_ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal);
+    if (target_ptrace(PTRACE_DETACH, thread->tid, 0, (long)thread->signal) && errno == ESRCH && thread->tid && !is_awaited) {
+        target_ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
+        target_let_go_later(thread->tid);
+    }
     *thread = (struct target_thread){.tid = 0};
 }
 

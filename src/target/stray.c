@@ -51,22 +51,40 @@ pid_t target_stray(size_t index, int *status)
     return stray.at[index].tid;
 }
 
-bool target_wait_for(pid_t tid, int *status)
+pid_t target_wait_within(pid_t tid, uint64_t most_ns, int *status)
 {
     enum { QUICK = 1000, STEP_NS = 200000 };
-    const uint64_t most_ns = 30000000000;
     uint64_t start_ns = clock_now_ns();
     for (int attempt = 0;; attempt++) {
         pid_t got = target_take_back(tid, status) ? tid : waitpid(tid, status, __WALL | WNOHANG);
-        if (got == tid)
-            return true;
-        if ((got < 0 && errno != EINTR) || clock_now_ns() - start_ns > most_ns)
-            return false;
+        if (got == tid || (got < 0 && errno != EINTR))
+            return got;
+        if (clock_now_ns() - start_ns > most_ns)
+            return 0;
         if (attempt < QUICK)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
     }
+}
+
+bool target_wait_for(pid_t tid, int *status)
+{
+    return target_wait_within(tid, 30000000000, status) == tid;
+}
+
+/* To its tracer the kernel also tells of a thread's stops when asked for its end alone. */
+bool target_has_end(pid_t tid)
+{
+    siginfo_t info = {0};
+    int result = waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
+    return result ? errno == ECHILD : info.si_pid == tid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED;
+}
+
+void target_take_end(pid_t tid)
+{
+    if (target_has_end(tid))
+        waitid(P_PID, (id_t)tid, &(siginfo_t){0}, WEXITED | WNOHANG | __WALL);
 }
 
 /* ---- threads that are to be let go ---- */
@@ -111,6 +129,12 @@ bool target_let_go_now(pid_t tid, int status)
         ptrace(PTRACE_DETACH, tid, 0, (long)(event || signal == (SIGTRAP | 0x80) ? 0 : signal));
     forget(tid);
     return true;
+}
+
+void target_take_ends_of_leaving(void)
+{
+    for (size_t i = 0; i < leaving.n; i++)
+        target_take_end(leaving.at[i]);
 }
 
 void target_serve_leaving(void)

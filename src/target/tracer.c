@@ -12,6 +12,7 @@
 #include <sys/ptrace.h>
 
 struct target_tracer {
+    const struct target *target;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -36,7 +37,10 @@ static void *serve(void *context)
             pthread_cond_wait(&tracer->changed, &tracer->lock);
         if (tracer->state == OVER)
             break;
-        tracer->result = ptrace(tracer->request, tracer->asked_tid, (void *)tracer->address, (void *)tracer->data);
+        if (tracer->request == PTRACE_SEIZE)
+            tracer->result = target_seize(tracer->target, tracer->asked_tid, tracer->data);
+        else
+            tracer->result = ptrace(tracer->request, tracer->asked_tid, (void *)tracer->address, (void *)tracer->data);
         tracer->error = errno;
         tracer->state = DONE;
         pthread_cond_broadcast(&tracer->changed);
@@ -102,6 +106,7 @@ struct err *target_tracer_begin(struct target *target)
     if (target->tracer)
         return NULL;
     struct target_tracer *tracer = memory_zero(1, sizeof *tracer);
+    tracer->target = target;
     pthread_mutex_init(&tracer->lock, NULL);
     pthread_cond_init(&tracer->changed, NULL);
     struct err *error = start(tracer);
@@ -117,7 +122,7 @@ struct err *target_tracer_begin(struct target *target)
 long target_tracer_seize(struct target *target, pid_t tid, unsigned long options)
 {
     if (!target->tracer)
-        return ptrace(PTRACE_SEIZE, tid, 0, options);
+        return target_seize(target, tid, options);
     long result = ask(target->tracer, PTRACE_SEIZE, tid, 0, options);
     if (!result)
         VEC_PUSH(&target->tracer->tid, tid);
