@@ -52,8 +52,10 @@ static bool parse_unit(const char *text, uint64_t *unit_ns)
 static void tell(const struct trace_imported *imported, const char *directory)
 {
     cmd_plain_string(stdout, directory);
-    printf(": %llu calls and returns, %llu samples from %llu lines\n", (unsigned long long)imported->calls,
-           (unsigned long long)imported->samples, (unsigned long long)imported->lines);
+    printf(": %llu calls and returns, %llu samples", (unsigned long long)imported->calls, (unsigned long long)imported->samples);
+    if (imported->values)
+        printf(", %llu values", (unsigned long long)imported->values);
+    printf(" from %llu lines\n", (unsigned long long)imported->lines);
     if (imported->raised)
         fprintf(stderr, "probity: %llu times went back within their thread; they were raised to the one before\n",
                 (unsigned long long)imported->raised);

@@ -29,7 +29,8 @@ static const char usage_text[] =
     "      --metric NAME=MODULE:FUNCTION:EXPRESSION  what a script's expression gives at the function's entry (MODULE:FUNCTION:return:...: "
     "at\n"
     "                       its returns) is charged, under that name, to the calls that are open, or to the stack where no calls are "
-    "recorded\n"
+    "recorded;\n"
+    "                       values above 0 count. NAME-=... gives back, NAME+=... takes values with their sign\n"
     "      --stacks-at SPEC record the stack at each call of MODULE:FUNCTION, or with :return at its returns\n"
     "      --codes LIST     record only these: call, sample, thread, or minor codes of them: call.enter, call.return, sample.timer,\n"
     "                       sample.off_cpu, sample.place, thread.switch\n"
@@ -149,13 +150,18 @@ static struct err *parse_metric(struct recording *recording, const char *text)
     char *function = equals ? next_field(equals + 1) : NULL, *expression = function ? next_field(function + 1) : NULL;
     if (!equals || equals == copy || !expression || !expression[1])
         return err_new(ERR_USAGE, "--metric: %s: it is NAME=MODULE:FUNCTION:EXPRESSION, as in bytes=libc:malloc:arg0", text);
+    enum record_sign sign = equals - copy < 2   ? RECORD_TAKES
+                            : equals[-1] == '-' ? RECORD_GIVES
+                            : equals[-1] == '+' ? RECORD_BOTH
+                                                : RECORD_TAKES;
+    equals[-(sign != RECORD_TAKES)] = 0;
     *equals = *expression++ = 0;
     bool is_return = !strncmp(expression, at_return, sizeof at_return - 1);
     if (is_return)
         expression += sizeof at_return - 1;
     char *probe = memory_format("%s:%s", is_return ? "uretprobe" : "uprobe", equals + 1);
     VEC_PUSH(&recording->owned, probe);
-    VEC_PUSH(&recording->metric, (struct record_metric){copy, probe, expression});
+    VEC_PUSH(&recording->metric, (struct record_metric){copy, sign, probe, expression});
     return NULL;
 }
 
@@ -172,7 +178,7 @@ static struct err *parse_stacks(struct recording *recording, const char *text)
         return err_new(ERR_USAGE, "--stacks-at: %s: it is MODULE:FUNCTION or MODULE:FUNCTION:return", text);
     char *probe = memory_format("%s:%s", is_return ? "uretprobe" : "uprobe", copy);
     VEC_PUSH(&recording->owned, probe);
-    VEC_PUSH(&recording->metric, (struct record_metric){NULL, probe, NULL});
+    VEC_PUSH(&recording->metric, (struct record_metric){.probe = probe});
     return NULL;
 }
 

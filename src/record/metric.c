@@ -37,16 +37,18 @@ static char *script_of(const struct record_options *options)
 static void number_records(struct record_run *run)
 {
     const struct stream_built *built = &run->script->built;
-    uint16_t number[run->options->n_metrics];
+    struct record_amount amount[run->options->n_metrics];
     for (size_t i = 0; i < run->options->n_metrics; i++) {
         const struct record_metric *metric = &run->options->metric[i];
-        number[i] = !metric->name ? RECORD_NO_METRIC
-                                  : (uint16_t)trace_define_metric(run->writer, &(struct trace_metric){metric->name, metric->name});
+        amount[i].sign = metric->sign;
+        amount[i].metric = !metric->name ? RECORD_NO_METRIC
+                                         : (uint16_t)trace_define_metric(run->writer, &(struct trace_metric){metric->name, metric->name});
     }
     for (size_t i = 0; i < built->record.n; i++) {
         const struct stream_record *record = &built->record.at[i];
         bool is_value = record->kind == STREAM_RECORD_ACTION;
-        VEC_PUSH(&run->metric, is_value ? number[run->script->live_unit.at[record->unit].clause] : RECORD_NOTHING);
+        VEC_PUSH(&run->metric,
+                 is_value ? amount[run->script->live_unit.at[record->unit].clause] : (struct record_amount){.metric = RECORD_NOTHING});
     }
 }
 
@@ -91,15 +93,26 @@ static uint32_t stack_of(struct record_run *run, struct record_thread *thread, u
     return *known;
 }
 
+/* False: it is no amount. */
+static bool take_value(enum record_sign sign, int64_t value, uint64_t *out)
+{
+    if (sign != RECORD_BOTH && value <= 0)
+        return false;
+    *out = sign == RECORD_GIVES ? 0 - (uint64_t)value : (uint64_t)value;
+    return value;
+}
+
 void record_take_measure(struct record_run *run, struct record_thread *thread, uint64_t time_ns, const struct drain_record *record)
 {
-    uint16_t metric = record->head.type < run->metric.n ? run->metric.at[record->head.type] : RECORD_NOTHING;
+    struct record_amount amount = {.metric = RECORD_NOTHING};
+    if (record->head.type < run->metric.n)
+        amount = run->metric.at[record->head.type];
     struct measure measure = {0};
-    if (metric == RECORD_NOTHING || record->payload_bytes > sizeof measure)
+    uint64_t value = 0;
+    if (amount.metric == RECORD_NOTHING || record->payload_bytes > sizeof measure)
         return;
     memcpy(&measure, record->payload, record->payload_bytes);
-    /* Negative: an error that the function returned. */
-    if (metric != RECORD_NO_METRIC && measure.value <= 0)
+    if (amount.metric != RECORD_NO_METRIC && !take_value(amount.sign, measure.value, &value))
         return;
     uint32_t number = (uint32_t)measure.stack, stack = TRACE_NONE;
     if (record->payload_bytes == sizeof measure)
@@ -107,9 +120,9 @@ void record_take_measure(struct record_run *run, struct record_thread *thread, u
     struct trace_record out = {.time_ns = time_ns,
                                .major = TRACE_SAMPLE,
                                .minor = TRACE_PLACE,
-                               .metric = metric == RECORD_NO_METRIC ? 0 : metric,
+                               .metric = amount.metric == RECORD_NO_METRIC ? 0 : amount.metric,
                                .number = stack,
-                               .value = (uint64_t)measure.value};
+                               .value = value};
     record_write(run, thread, &out);
     run->summary.measures++;
 }

@@ -33,8 +33,14 @@
 
 /* Another resource than time: the value of a script's expression at a trace point. It is charged to the calls that are open or, where no
  * calls are recorded, to the stack. */
+enum record_sign {
+    RECORD_TAKES, /* values above 0; others are no amounts, but errors that a function returned */
+    RECORD_GIVES, /* likewise, and they are subtracted */
+    RECORD_BOTH,  /* any value, with its sign */
+};
 struct record_metric {
-    const char *name;       /* NULL: no value, only the stack is wanted */
+    const char *name; /* NULL: no value, only the stack is wanted. Several of one name are one metric */
+    enum record_sign sign;
     const char *probe;      /* "uprobe:libc:malloc" */
     const char *expression; /* "arg0" */
 };

@@ -177,6 +177,7 @@ void record_definitions_destroy(struct record_definitions *definitions);
 struct record_tree {
     struct tree *tree;
     VEC(struct trace_record) part[2]; /* what waits: calls, and the rest */
+    size_t done[2];                   /* of these, that are in the tree already */
 };
 
 struct record_trees {
@@ -254,6 +255,11 @@ void record_samples_destroy(struct record_run *run);
 struct live_script;
 /* Compiles the metrics' scripts. */
 struct err *record_metrics_create(struct record_run *run);
+/* What a record of the stream means. */
+struct record_amount {
+    uint16_t metric; /* or one of these */
+    enum record_sign sign;
+};
 enum { RECORD_NO_METRIC = 0xfffe /* a stack without a value */, RECORD_NOTHING = 0xffff };
 void record_take_measure(struct record_run *run, struct record_thread *thread, uint64_t time_ns, const struct drain_record *record);
 void record_metrics_destroy(struct record_run *run);
@@ -297,9 +303,9 @@ struct record_run {
     uint64_t start_ns;
     /* probes; session is NULL without any */
     struct record_program program;
-    struct live_script *script; /* of the metrics */
-    char *metric_text;          /* of the script */
-    VEC(uint16_t) metric;       /* by record of the stream: its metric, or one of RECORD_... */
+    struct live_script *script;       /* of the metrics */
+    char *metric_text;                /* of the script */
+    VEC(struct record_amount) metric; /* by record of the stream */
     struct drain_session memory;
     struct load_program load;
     VEC(struct spec) spec;

@@ -10,6 +10,7 @@
 #include "record/run.h"
 
 #include "base/clock.h"
+#include "base/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ void record_tree_add(struct record_run *run, struct record_thread *thread, const
         thread->tree = memory_zero(1, sizeof *thread->tree);
         /* The root's name is not written, and would be kept for every thread. */
         thread->tree->tree = tree_of_thread(run->trees->set, run->trees->threads++, "thread");
+        tree_join(thread->tree->tree, thread->process->pid);
     }
     VEC_PUSH(&thread->tree->part[!is_call], *record);
 }
@@ -40,10 +42,12 @@ static size_t count_until(const struct record_tree *tree, int part, size_t from,
     return to - from;
 }
 
-static void remove_first(struct record_tree *tree, int part, size_t count)
+static void remove_done(struct record_tree *tree, int part)
 {
+    size_t count = tree->done[part];
     if (!count)
         return;
+    tree->done[part] = 0;
     tree->part[part].n -= count;
     memmove(tree->part[part].at, tree->part[part].at + count, tree->part[part].n * sizeof *tree->part[part].at);
     if (!tree->part[part].n && tree->part[part].room > KEPT_RECORDS)
@@ -54,21 +58,78 @@ static void remove_first(struct record_tree *tree, int part, size_t count)
 static void advance(struct record_run *run, struct record_tree *tree, uint64_t up_to_ns)
 {
     bool has_switches = run->has_switches && (!run->options->codes || run->options->codes->minors[TRACE_THREAD]);
-    size_t calls = 0, rest = 0;
+    size_t *calls = &tree->done[0], *rest = &tree->done[1];
     for (;;) {
-        const struct trace_record *next = rest < tree->part[1].n ? &tree->part[1].at[rest] : NULL;
+        const struct trace_record *next = *rest < tree->part[1].n ? &tree->part[1].at[*rest] : NULL;
         bool is_due = next && next->time_ns <= up_to_ns;
-        size_t count = count_until(tree, 0, calls, is_due ? next->time_ns : up_to_ns);
+        size_t count = count_until(tree, 0, *calls, is_due ? next->time_ns : up_to_ns);
         if (count)
-            tree_add(tree->tree, tree->part[0].at + calls, count, has_switches);
-        calls += count;
+            tree_add(tree->tree, tree->part[0].at + *calls, count, has_switches);
+        *calls += count;
         if (!is_due)
             break;
         tree_add(tree->tree, next, 1, has_switches);
-        rest++;
+        ++*rest;
     }
-    remove_first(tree, 0, calls);
-    remove_first(tree, 1, rest);
+}
+
+static void forget_done(struct record_tree *tree)
+{
+    remove_done(tree, 0);
+    remove_done(tree, 1);
+}
+
+/* ---- all threads in order of time: what metrics have for elapsed is about all of a process ---- */
+
+/* The time of the thread's next record; UINT64_MAX: it has none. */
+static uint64_t next_time(const struct record_tree *tree)
+{
+    uint64_t time_ns = UINT64_MAX;
+    for (int part = 0; part < 2; part++)
+        if (tree->done[part] < tree->part[part].n && tree->part[part].at[tree->done[part]].time_ns < time_ns)
+            time_ns = tree->part[part].at[tree->done[part]].time_ns;
+    return time_ns;
+}
+
+static uint64_t second_time(const heap_entries *next, uint64_t up_to_ns)
+{
+    for (size_t i = 1; i < 3 && i < next->n; i++)
+        up_to_ns = next->at[i].key < up_to_ns ? next->at[i].key : up_to_ns;
+    return up_to_ns;
+}
+
+/* Whether there are metrics that threads of a process use together. */
+static bool has_amounts(const struct record_run *run)
+{
+    for (size_t i = 0; i < run->options->n_metrics; i++)
+        if (run->options->metric[i].name)
+            return true;
+    return false;
+}
+
+static void advance_merged(struct record_run *run, uint64_t up_to_ns)
+{
+    VEC(struct record_tree *) tree = {0};
+    heap_entries next = {0};
+    for (size_t i = 0; i < run->thread_room; i++)
+        for (struct record_thread *thread = run->thread[i]; thread; thread = thread->older)
+            if (thread->tree && next_time(thread->tree) <= up_to_ns) {
+                heap_put(&next, next_time(thread->tree), (uint32_t)tree.n);
+                VEC_PUSH(&tree, thread->tree);
+            }
+    while (next.n && next.at[0].key <= up_to_ns) {
+        struct record_tree *first = tree.at[next.at[0].item];
+        advance(run, first, second_time(&next, up_to_ns));
+        uint64_t time_ns = next_time(first);
+        if (time_ns == UINT64_MAX)
+            heap_drop_first(&next);
+        else
+            heap_change_first(&next, time_ns);
+    }
+    for (size_t i = 0; i < tree.n; i++)
+        forget_done(tree.at[i]);
+    VEC_FREE(&tree);
+    VEC_FREE(&next);
 }
 
 /* ---- writing ---- */
@@ -147,6 +208,7 @@ static bool advance_thread(struct record_run *run, struct record_thread *thread,
     if (!thread->tree)
         return is_over;
     advance(run, thread->tree, up_to_ns);
+    forget_done(thread->tree);
     is_over &= !thread->tree->part[0].n && !thread->tree->part[1].n;
     if (is_over)
         end_tree(run, thread, thread->end_ns);
@@ -156,6 +218,8 @@ static bool advance_thread(struct record_run *run, struct record_thread *thread,
 static void advance_all(struct record_run *run, uint64_t up_to_ns)
 {
     VEC(struct record_thread *) over = {0};
+    if (has_amounts(run))
+        advance_merged(run, up_to_ns);
     for (size_t i = 0; i < run->thread_room; i++)
         for (struct record_thread *thread = run->thread[i]; thread; thread = thread->older)
             if (advance_thread(run, thread, up_to_ns))
@@ -199,6 +263,8 @@ void record_trees_create(struct record_run *run)
 void record_trees_finish(struct record_run *run)
 {
     uint64_t now_ns = clock_now_ns();
+    if (run->trees && has_amounts(run))
+        advance_merged(run, UINT64_MAX - 1);
     for (size_t i = 0; run->trees && i < run->thread_room; i++)
         for (struct record_thread *thread = run->thread[i]; thread; thread = thread->older) {
             if (thread->tree) {

@@ -88,7 +88,7 @@ static void put_count(FILE *out, uint64_t count)
     fprintf(out, "%*" PRIu64 " ", CELL - 1, count);
 }
 
-static void put_value(FILE *out, uint64_t value, const struct grid_unit *unit)
+static void put_value(FILE *out, int64_t value, const struct grid_unit *unit)
 {
     char *text = NULL;
     size_t bytes;
@@ -101,10 +101,19 @@ static void put_value(FILE *out, uint64_t value, const struct grid_unit *unit)
     free(text);
 }
 
-static void put_share(FILE *out, uint64_t value, uint64_t total)
+static void put_share(FILE *out, int64_t value, int64_t total)
 {
-    uint64_t share = grid_share(value, total);
-    fprintf(out, "%4" PRIu64 ".%" PRIu64 "%% ", share / 10, share % 10);
+    char text[GRID_SHARE_ROOM] = "-";
+    int64_t share = grid_share(value, total);
+    if (share != GRID_NONE)
+        grid_share_text(text, share);
+    fprintf(out, "%7s ", text);
+}
+
+/* Elapsed of time is seldom looked at; of other metrics it is what the process used, not the call alone. */
+static bool has_elapsed(const struct browse *browse)
+{
+    return browse->metric && browse->which != ORDER_SAMPLES;
 }
 
 /* ---- the tree ---- */
@@ -119,6 +128,9 @@ static void put_heading(struct canvas *canvas)
     put_cell(out, name);
     snprintf(name, sizeof name, "Cum%s", browse->unit.suffix);
     put_cell(out, name);
+    snprintf(name, sizeof name, "Elapsed%s", browse->unit.suffix);
+    if (has_elapsed(browse))
+        put_cell(out, name);
     fputs("  Cum%  Name", out);
     end_line(canvas, BROWSE_HEADING);
 }
@@ -150,11 +162,15 @@ static void put_row(struct canvas *canvas, size_t number)
     size_t count;
     const struct tree_node *node = &tree_nodes(tree, &count)[row->node];
     enum tree_what what = order_what(&browse->order, row->node);
-    uint64_t cum = tree_cum(tree, row->node, what, browse->metric);
+    int64_t cum = tree_cum(tree, row->node, what, browse->metric);
     FILE *out = begin_line(canvas);
     put_count(out, what == TREE_EVENTS ? node->calls : tree_samples(tree, row->node, browse->metric));
     put_value(out, tree_base(tree, row->node, what, browse->metric), &browse->unit);
     put_value(out, cum, &browse->unit);
+    if (has_elapsed(browse) && node->is_sampled)
+        put_cell(out, "-");
+    else if (has_elapsed(browse))
+        put_value(out, tree_elapsed(tree, row->node, browse->metric), &browse->unit);
     put_share(out, cum, tree_cum(tree, 0, what, browse->metric));
     put_indent(out, node->level, canvas->columns);
     fputs(sign(browse, row), out);
@@ -281,7 +297,8 @@ static const char *const help[] = {
     "t T          next thread, previous thread; first comes the sum of all",
     "q            quit",
     "",
-    "Base is what was spent in exactly this stack, Cum with all below.",
+    "Base is what was spent in exactly this stack, Cum with all below; Elapsed what",
+    "all threads of the process used meanwhile.",
 };
 
 static void draw_help(struct canvas *canvas, size_t rows)

@@ -1,4 +1,5 @@
 #include "report/browse.h"
+#include "report/view.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -83,7 +84,7 @@ void browse_list(struct browse *browse, uint32_t node)
 static void choose_unit(struct browse *browse)
 {
     const struct tree *tree = browse_tree(browse);
-    uint64_t events = tree_cum(tree, 0, TREE_EVENTS, browse->metric), samples = tree_cum(tree, 0, TREE_SAMPLES, browse->metric);
+    uint64_t events = view_largest(tree, TREE_EVENTS, browse->metric), samples = view_largest(tree, TREE_SAMPLES, browse->metric);
     browse->unit = grid_unit(browse->profile->metrics[browse->metric].unit, events > samples ? events : samples, false);
 }
 

@@ -17,6 +17,13 @@ struct err *export_callgrind(struct profile *profile, const struct report_option
 struct err *export_speedscope(struct profile *profile, const struct report_options *options, FILE *out);
 struct err *export_chrome(struct profile *profile, const struct report_options *options, FILE *out);
 
+/* What was spent in exactly this stack, and in what was folded into it. */
+static inline int64_t export_value(const struct profile *profile, const struct tree *tree, uint32_t node)
+{
+    return (int64_t)((uint64_t)tree_base(tree, node, profile->what, profile->metric) +
+                     (uint64_t)tree_folded(tree, node, profile->what, profile->metric));
+}
+
 /* ---- what these share: how much of deep stacks is given (export_depth.c) ---- */
 
 /* The outermost name of a stack that was cut. */

@@ -57,10 +57,14 @@ static void put_leave(void *context, uint32_t function, uint64_t time_ns)
 
 static void put_sample(struct writing *writing, const struct trace_record *record)
 {
-    static const char *const kind[] = {[TRACE_TIMER] = "timer", [TRACE_OFF_CPU] = "off-cpu", [TRACE_PLACE] = "place"};
+    static const char *const kind[] = {[TRACE_TIMER] = "timer",
+                                       [TRACE_OFF_CPU] = "off-cpu",
+                                       [TRACE_PLACE] = "place",
+                                       [TRACE_PC] = "pc",
+                                       [TRACE_OFF_CPU_PC] = "off-cpu pc"};
     size_t count;
     const struct trace *trace = writing->profile->trace;
-    if (record->number == TRACE_NONE || record->minor < TRACE_TIMER || record->minor > TRACE_PLACE)
+    if (record->number == TRACE_NONE || record->minor < TRACE_TIMER || record->minor > TRACE_OFF_CPU_PC)
         return;
     const struct trace_stack *stack = &trace_stacks(trace, &count)[record->number];
     begin_event(writing, "i");
@@ -69,7 +73,7 @@ static void put_sample(struct writing *writing, const struct trace_record *recor
     fprintf(writing->out, ",\"cat\":\"sample\",\"s\":\"t\",\"sf\":%" PRIu32 ",\"args\":{\"kind\":\"%s\",\"metric\":", record->number,
             kind[record->minor]);
     escape_json(writing->out, record->metric < writing->profile->metric_count ? writing->profile->metrics[record->metric].name : "");
-    fprintf(writing->out, ",\"value\":%" PRIu64 "}}", record->value);
+    fprintf(writing->out, ",\"value\":%" PRId64 "}}", (int64_t)record->value);
 }
 
 static bool put_records(void *context, const struct trace_record *record, size_t count)

@@ -69,8 +69,9 @@ static void fold_tree(struct folding *folding, struct profile *profile, const st
     for (size_t i = 0; i < nodes.n; i++) {
         uint32_t at = nodes.at[i];
         set_path(folding, &node[at], is_root_named);
-        uint64_t value = tree_base(tree, at, profile->what, profile->metric) + tree_folded(tree, at, profile->what, profile->metric);
-        if (!value)
+        int64_t value = export_value(profile, tree, at);
+        profile->left_out += value < 0;
+        if (value <= 0)
             continue;
         size_t from = node[at].level > most ? folding->end.at[node[at].level - most] : 0;
         if (from)
@@ -79,7 +80,7 @@ static void fold_tree(struct folding *folding, struct profile *profile, const st
             fwrite(folding->path.at + from, 1, folding->path.n - from, out);
         else
             fputs(EXPORT_OUTSIDE, out);
-        fprintf(out, " %" PRIu64 "\n", value);
+        fprintf(out, " %" PRId64 "\n", value);
     }
     VEC_FREE(&nodes);
     order_deinit(&order);

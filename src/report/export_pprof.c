@@ -315,7 +315,7 @@ static void put_tree(struct pprof *pprof)
     for (uint32_t i = 0; i < count; i++) {
         uint64_t value[VALUES_MAX] = {profile->what == TREE_EVENTS ? node[i].calls : node[i].samples}, any = i ? value[0] : 0;
         for (unsigned m = 0; m < pprof->metric_count; m++) {
-            value[1 + m] = tree_base(tree, i, profile->what, m) + tree_folded(tree, i, profile->what, m);
+            value[1 + m] = (uint64_t)tree_base(tree, i, profile->what, m) + (uint64_t)tree_folded(tree, i, profile->what, m);
             any |= value[1 + m];
         }
         if (!any)

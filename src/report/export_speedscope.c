@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct writing {
-    const struct profile *profile;
+    struct profile *profile;
     FILE *out;
     struct export_calls calls;
     bool has_first; /* something of the array was written */
@@ -72,7 +72,8 @@ static bool put_calls(void *context, const struct trace_record *record, size_t c
 
 static bool is_wanted(const struct writing *writing, const struct trace_record *record)
 {
-    return record->major == TRACE_SAMPLE && record->metric == writing->profile->metric && record->number != TRACE_NONE;
+    return record->major == TRACE_SAMPLE && record->metric == writing->profile->metric && record->number != TRACE_NONE &&
+           (int64_t)record->value >= 0;
 }
 
 static void put_stack(struct writing *writing, uint32_t number)
@@ -97,6 +98,8 @@ static bool put_stacks(void *context, const struct trace_record *record, size_t 
         if (is_wanted(writing, &record[i])) {
             put_stack(writing, record[i].number);
             writing->total += record[i].value;
+        } else if (record[i].major == TRACE_SAMPLE && record[i].metric == writing->profile->metric) {
+            writing->profile->left_out += (int64_t)record[i].value < 0;
         }
     return true;
 }
@@ -150,7 +153,7 @@ static struct err *put_sampled(struct writing *writing, const struct profile_thr
     return NULL;
 }
 
-static struct err *put_thread(const struct profile *profile, const struct profile_thread *thread, size_t *written, FILE *out)
+static struct err *put_thread(struct profile *profile, const struct profile_thread *thread, size_t *written, FILE *out)
 {
     struct writing writing = {.profile = profile, .out = out};
     ERR_TRY(profile_read(profile, thread->thread, find_limits, &writing));

@@ -33,27 +33,36 @@ struct grid_unit grid_unit(const char *unit, uint64_t largest, bool is_raw)
     return (struct grid_unit){"", 1, 0};
 }
 
-static unsigned value_text(char *text, size_t room, uint64_t value, const struct grid_unit *unit)
+static unsigned value_text(char *text, size_t room, int64_t value, const struct grid_unit *unit)
 {
     if (unit->divide == 1)
-        return (unsigned)snprintf(text, room, "%" PRIu64, value);
+        return (unsigned)snprintf(text, room, "%" PRId64, value);
     return (unsigned)snprintf(text, room, "%.*f", (int)unit->decimals, (double)value / (double)unit->divide);
 }
 
-void grid_put_value(FILE *out, uint64_t value, const struct grid_unit *unit)
+void grid_put_value(FILE *out, int64_t value, const struct grid_unit *unit)
 {
     char text[CELL_MAX];
     value_text(text, sizeof text, value, unit);
     fputs(text, out);
 }
 
-uint64_t grid_share(uint64_t value, uint64_t total)
+int64_t grid_share(int64_t value, int64_t total)
 {
-    return total ? (uint64_t)((double)value * 1000 / (double)total + 0.5) : 0;
+    if (!total)
+        return value ? GRID_NONE : 0;
+    double share = (double)value * 1000 / (double)grid_size(total);
+    return (int64_t)(share < 0 ? share - 0.5 : share + 0.5);
+}
+
+void grid_share_text(char text[static GRID_SHARE_ROOM], int64_t share)
+{
+    uint64_t size = grid_size(share);
+    snprintf(text, GRID_SHARE_ROOM, "%s%" PRIu64 ".%" PRIu64 "%%", share < 0 ? "-" : "", size / 10, size % 10);
 }
 
 /* Returns how many columns of a terminal it takes. */
-static unsigned cell_text(char *text, size_t room, uint64_t cell, enum grid_kind kind, const struct grid_style *style)
+static unsigned cell_text(char *text, size_t room, int64_t cell, enum grid_kind kind, const struct grid_style *style)
 {
     if (cell == GRID_BLANK && kind != GRID_CHANGE) {
         text[0] = 0;
@@ -69,14 +78,15 @@ static unsigned cell_text(char *text, size_t room, uint64_t cell, enum grid_kind
     case GRID_TIME:
         return value_text(text, room, cell, &style->time);
     case GRID_SHARE:
-        return (unsigned)snprintf(text, room, "%" PRIu64 ".%" PRIu64 "%%", cell / 10, cell % 10);
+        grid_share_text(text, cell);
+        return (unsigned)strlen(text);
     case GRID_CHANGE: {
-        bool is_less = (int64_t)cell < 0;
-        text[0] = is_less ? '-' : '+';
-        return 1 + value_text(text + 1, room - 1, is_less ? 0 - cell : cell, &style->value);
+        unsigned sign = cell >= 0;
+        text[0] = '+';
+        return sign + value_text(text + sign, room - sign, cell, &style->value);
     }
     default:
-        return (unsigned)snprintf(text, room, "%" PRIu64, cell);
+        return (unsigned)snprintf(text, room, "%" PRIu64, (uint64_t)cell);
     }
 }
 
@@ -187,14 +197,16 @@ void grid_text(FILE *out, const struct grid *grid, const struct grid_style *styl
 
 /* ---- JSON ---- */
 
-static void json_cell(FILE *out, uint64_t cell, enum grid_kind kind)
+static void json_cell(FILE *out, int64_t cell, enum grid_kind kind)
 {
     if (kind == GRID_CHANGE)
-        fprintf(out, "%" PRId64, (int64_t)cell);
+        fprintf(out, "%" PRId64, cell);
     else if (cell == GRID_NONE || cell == GRID_BLANK)
         fputs("null", out);
+    else if (kind == GRID_VALUE)
+        fprintf(out, "%" PRId64, cell);
     else
-        fprintf(out, "%" PRIu64, cell);
+        fprintf(out, "%" PRIu64, (uint64_t)cell);
 }
 
 static void json_text(FILE *out, const char *key, const char *text)

@@ -1,4 +1,5 @@
 #include "report/order.h"
+#include "report/grid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,20 @@ static void list_all(const struct tree_node *node, order_nodes *out)
             next = node[at].next_sibling;
         at = next;
     }
+}
+
+static uint64_t *turnover_of(const struct order *order, enum tree_what what, const struct tree_node *node, const order_nodes *all,
+                             size_t count)
+{
+    uint64_t *turnover = memory_zero(count, sizeof *turnover);
+    for (size_t i = all->n; i-- > 0;) {
+        uint32_t at = all->at[i];
+        turnover[at] +=
+            grid_size(tree_base(order->tree, at, what, order->metric)) + grid_size(tree_folded(order->tree, at, what, order->metric));
+        if (at)
+            turnover[node[at].parent] += turnover[at];
+    }
+    return turnover;
 }
 
 void order_init(struct order *order)
@@ -32,15 +47,20 @@ void order_init(struct order *order)
             order->is_seen[node[at].parent] |= order->is_seen[at];
         }
     }
+    for (enum tree_what what = TREE_EVENTS; what <= TREE_SAMPLES && order->min_share > 0; what++) {
+        order->turnover[what] = turnover_of(order, what, node, &all, count);
+        order->least[what] = order->min_share * (double)order->turnover[what][0];
+    }
     VEC_FREE(&all);
-    for (enum tree_what what = TREE_EVENTS; what <= TREE_SAMPLES; what++)
-        order->least[what] = order->min_share * (double)tree_cum(order->tree, 0, what, order->metric);
 }
 
 void order_deinit(struct order *order)
 {
     free(order->samples);
     free(order->is_seen);
+    free(order->turnover[TREE_EVENTS]);
+    free(order->turnover[TREE_SAMPLES]);
+    order->turnover[TREE_EVENTS] = order->turnover[TREE_SAMPLES] = NULL;
     order->samples = NULL;
     order->is_seen = NULL;
 }
@@ -64,12 +84,12 @@ bool order_has(const struct order *order, uint32_t node)
 bool order_is_small(const struct order *order, uint32_t node)
 {
     enum tree_what what = order_what(order, node);
-    return node && (double)tree_cum(order->tree, node, what, order->metric) < order->least[what];
+    return node && order->turnover[what] && (double)order->turnover[what][node] < order->least[what];
 }
 
 /* ---- sorting ---- */
 
-static uint64_t sort_key(const struct order *order, uint32_t number)
+static int64_t sort_key(const struct order *order, uint32_t number)
 {
     size_t count;
     const struct tree_node *node = &tree_nodes(order->tree, &count)[number];
@@ -80,16 +100,16 @@ static uint64_t sort_key(const struct order *order, uint32_t number)
     case REPORT_SORT_BASE:
         return tree_base(order->tree, number, what, order->metric);
     case REPORT_SORT_CALLS:
-        return what == TREE_EVENTS ? node->calls : tree_samples(order->tree, number, order->metric);
+        return (int64_t)(what == TREE_EVENTS ? node->calls : tree_samples(order->tree, number, order->metric));
     case REPORT_SORT_ELAPSED:
-        return node->elapsed_ns;
+        return tree_elapsed(order->tree, number, order->metric);
     default:
         return 0;
     }
 }
 
 struct keyed {
-    uint64_t key;
+    int64_t key;
     const char *name;
     uint32_t position, node;
 };

@@ -16,11 +16,13 @@ struct order {
     enum order_which which;
     enum report_sort sort; /* of siblings; DEFAULT is that of appearance */
     unsigned metric;
-    double min_share; /* of the root's cum, in the account that the node is in */
+    double
+        min_share; /* of the root's turnover (cum, with what is given back counted as what is taken), in the account that the node is in */
     /* By number of the node: samples of the metric in it and below; whether any was taken there, or passed. Made by order_init(). */
     uint64_t *samples;
     bool *is_seen;
-    double least[2]; /* cum below which a node is left out, by enum tree_what */
+    uint64_t *turnover[2]; /* by enum tree_what; NULL: no share is asked for */
+    double least[2];       /* turnover below which a node is left out, likewise */
 };
 
 typedef VEC(uint32_t) order_nodes;

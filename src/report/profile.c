@@ -94,6 +94,12 @@ static void count_record(struct reading *reading, const struct trace_record *rec
     }
 }
 
+static uint32_t process_of(const struct profile *profile, uint32_t thread)
+{
+    size_t count;
+    return trace_threads(profile->trace, &count)[thread].process;
+}
+
 static bool read_batch(void *context, const struct trace_record *records, size_t count)
 {
     struct reading *reading = context;
@@ -103,8 +109,10 @@ static bool read_batch(void *context, const struct trace_record *records, size_t
     for (size_t i = 0; i < count; i++)
         count_record(reading, &records[i]);
     thread->last_ns = records[count - 1].time_ns;
-    if (!thread->tree)
+    if (!thread->tree) {
         thread->tree = tree_of_thread(reading->profile->set, thread->thread, thread->name);
+        tree_join(thread->tree, process_of(reading->profile, thread->thread));
+    }
     tree_add(thread->tree, records, count, reading->profile->info->about.has_switches);
     return true;
 }
@@ -118,23 +126,91 @@ static void count_tree(struct profile_thread *thread)
     for (size_t i = 0; i < count; i++)
         thread->samples += node[i].samples;
     enum tree_what what = tree_has(thread->tree, TREE_SAMPLES, 0) ? TREE_SAMPLES : TREE_EVENTS;
-    thread->cpu_ns = tree_cum(thread->tree, 0, what, 0);
+    thread->cpu_ns = (uint64_t)tree_cum(thread->tree, 0, what, 0);
+}
+
+static void end_reading(struct reading *reading)
+{
+    struct profile_thread *thread = reading->thread;
+    if (!thread->tree)
+        return;
+    size_t count;
+    uint64_t end_ns = trace_threads(reading->profile->trace, &count)[thread->thread].end_ns;
+    if (reading->is_running)
+        reading->cpu_ns += (end_ns > thread->last_ns ? end_ns : thread->last_ns) - reading->running_since;
+    thread->cpu_ns = thread->switches ? reading->cpu_ns : reading->sampled_ns ? reading->sampled_ns : thread->last_ns - thread->first_ns;
+    tree_end(thread->tree, 0);
+    if (thread->is_tree)
+        count_tree(thread);
 }
 
 static struct err *read_thread(const struct profile *profile, struct profile_thread *thread)
 {
     struct reading reading = {.profile = profile, .thread = thread};
     ERR_TRY(profile_read(profile, thread->thread, read_batch, &reading));
-    if (!thread->tree)
-        return NULL;
-    size_t count;
-    uint64_t end_ns = trace_threads(profile->trace, &count)[thread->thread].end_ns;
-    if (reading.is_running)
-        reading.cpu_ns += (end_ns > thread->last_ns ? end_ns : thread->last_ns) - reading.running_since;
-    thread->cpu_ns = thread->switches ? reading.cpu_ns : reading.sampled_ns ? reading.sampled_ns : thread->last_ns - thread->first_ns;
-    tree_end(thread->tree, 0);
-    if (thread->is_tree)
-        count_tree(thread);
+    end_reading(&reading);
+    return NULL;
+}
+
+/* The chosen threads, and behind them the others of their processes. */
+static uint32_t *list_threads(const struct profile *profile, size_t *total)
+{
+    size_t threads, processes;
+    const struct trace_thread *thread = trace_threads(profile->trace, &threads);
+    trace_processes(profile->trace, &processes);
+    uint32_t *number = memory_alloc((threads + 1) * sizeof *number);
+    bool *is_chosen = memory_zero(threads + 1, sizeof *is_chosen), *is_wanted = memory_zero(processes + 1, sizeof *is_wanted);
+    *total = 0;
+    for (size_t i = 0; i < profile->thread.n; i++) {
+        uint32_t chosen = profile->thread.at[i].thread;
+        is_chosen[chosen] = is_wanted[thread[chosen].process] = true;
+        number[(*total)++] = chosen;
+    }
+    for (uint32_t i = 0; i < threads; i++)
+        if (!is_chosen[i] && is_wanted[thread[i].process])
+            number[(*total)++] = i;
+    free(is_chosen);
+    free(is_wanted);
+    return number;
+}
+
+/* What metrics other than time have for elapsed is about all threads of a process, the chosen ones and the others: their records are wanted
+ * in order of time. */
+static struct err *read_merged(const struct profile *profile)
+{
+    size_t total;
+    uint32_t *number = list_threads(profile, &total);
+    struct reading *reading = memory_zero(profile->thread.n + 1, sizeof *reading);
+    struct trace_record *record = memory_alloc(BATCH * sizeof *record);
+    struct trace_merge *merge = trace_merge_open(profile->trace, number, total);
+    struct trace_merged part;
+    struct err *error;
+    for (size_t i = 0; i < profile->thread.n; i++)
+        reading[i] = (struct reading){.profile = profile, .thread = &profile->thread.at[i]};
+    while (!(error = trace_merge_next(merge, record, BATCH, &part)) && part.count) {
+        if (part.index >= profile->thread.n) {
+            tree_use(profile->set, process_of(profile, number[part.index]), record, part.count);
+            continue;
+        }
+        read_batch(&reading[part.index], record, part.count);
+        if (part.is_last)
+            end_reading(&reading[part.index]);
+    }
+    trace_merge_close(merge);
+    free(record);
+    free(reading);
+    free(number);
+    return error;
+}
+
+static struct err *read_all(const struct profile *profile)
+{
+    size_t threads;
+    trace_threads(profile->trace, &threads);
+    if (profile->metric_count > 1 && threads > 1)
+        return read_merged(profile);
+    for (size_t i = 0; i < profile->thread.n; i++)
+        ERR_TRY(read_thread(profile, &profile->thread.at[i]));
     return NULL;
 }
 
@@ -256,8 +332,7 @@ static struct err *fill(struct profile *profile, const struct report_options *op
     if (!profile->thread.n && (options->chosen_threads || options->chosen_processes))
         return err_new(ERR_NO_MATCH, "report: %s: no thread of it is chosen; --view threads lists them", profile->path);
     if (!is_streamed) {
-        for (size_t i = 0; i < profile->thread.n; i++)
-            ERR_TRY(read_thread(profile, &profile->thread.at[i]));
+        ERR_TRY(read_all(profile));
         drop_empty_threads(profile);
     }
     return choose_data(profile, options->data, is_streamed);
@@ -282,6 +357,9 @@ void profile_warn(const struct profile *profile, FILE *messages)
         fprintf(messages,
                 "probity: report: %" PRIu64 " stacks are too deep for this format: of each the innermost %zu functions are given\n",
                 profile->cut_stacks, profile->cut_to);
+    if (profile->left_out)
+        fprintf(messages, "probity: report: %" PRIu64 " values are below 0, which this format does not have: they are left out\n",
+                profile->left_out);
     if (!profile->info->is_cut)
         return;
     fputs("probity: report: ", messages);

@@ -28,6 +28,7 @@ struct profile {
     size_t metric_count;
     uint64_t cut_stacks; /* of an export: stacks that are given in part, */
     size_t cut_to;       /* so many of their innermost functions */
+    uint64_t left_out;   /* likewise: values below 0, which its format does not have */
 };
 
 /* Reads all records of the chosen threads into trees, unless `is_streamed`: then only the threads are chosen and `what` is found out. */

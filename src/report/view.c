@@ -63,6 +63,18 @@ static void json_end(const struct view *view, const char *notes)
 
 /* ---- parts ---- */
 
+uint64_t view_largest(const struct tree *tree, enum tree_what what, unsigned metric)
+{
+    size_t count;
+    uint64_t largest = 0;
+    tree_nodes(tree, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t size = grid_size(tree_cum(tree, i, what, metric));
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
 void view_begin(struct view *view, uint64_t largest_value, uint64_t largest_time_ns)
 {
     const struct profile *profile = view->profile;

@@ -16,6 +16,8 @@ struct view {
 
 /* ---- view.c ---- */
 
+/* The size of the largest cum. */
+uint64_t view_largest(const struct tree *tree, enum tree_what what, unsigned metric);
 /* The largest value there will be decides on the unit. */
 void view_begin(struct view *view, uint64_t largest_value, uint64_t largest_time_ns);
 void view_part(struct view *view, const struct grid *grid);

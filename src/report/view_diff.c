@@ -28,31 +28,41 @@ struct comparing {
     double least; /* cum below which an item is left out */
 };
 
-static uint64_t cum_of(const struct side *side, uint32_t node)
+static int64_t cum_of(const struct side *side, uint32_t node)
 {
     return node == TRACE_NONE ? 0 : tree_cum(side->tree, node, side->what, side->metric);
 }
 
-static uint64_t count_of(const struct side *side, uint32_t node)
+static int64_t count_of(const struct side *side, uint32_t node)
 {
     return node == TRACE_NONE          ? GRID_NONE
-           : side->what == TREE_EVENTS ? side->node[node].calls
-                                       : tree_samples(side->tree, node, side->metric);
+           : side->what == TREE_EVENTS ? (int64_t)side->node[node].calls
+                                       : (int64_t)tree_samples(side->tree, node, side->metric);
+}
+
+static int64_t change_of(int64_t from, int64_t to)
+{
+    return (int64_t)((uint64_t)to - (uint64_t)from);
+}
+
+static uint64_t larger(int64_t a, int64_t b)
+{
+    return grid_size(a) > grid_size(b) ? grid_size(a) : grid_size(b);
 }
 
 /* Of events, only nodes that were called; of samples, only what samples saw: the other account's nodes are 0 on both sides. */
 static bool is_wanted(const struct comparing *comparing, const struct tree_difference *item)
 {
-    uint64_t a = cum_of(&comparing->a, item->node_a), b = cum_of(&comparing->b, item->node_b);
+    int64_t a = cum_of(&comparing->a, item->node_a), b = cum_of(&comparing->b, item->node_b);
     bool has_count = (item->node_a != TRACE_NONE && count_of(&comparing->a, item->node_a)) ||
                      (item->node_b != TRACE_NONE && count_of(&comparing->b, item->node_b));
-    return !item->level || ((a | b || has_count) && (double)(a > b ? a : b) >= comparing->least);
+    return !item->level || ((a | b || has_count) && (double)larger(a, b) >= comparing->least);
 }
 
 static uint64_t sort_key(const struct comparing *comparing, const struct tree_difference *item)
 {
-    uint64_t a = cum_of(&comparing->a, item->node_a), b = cum_of(&comparing->b, item->node_b);
-    return comparing->sort == REPORT_SORT_CUM || comparing->sort == REPORT_SORT_BASE ? (a > b ? a - b : b - a) : 0;
+    int64_t a = cum_of(&comparing->a, item->node_a), b = cum_of(&comparing->b, item->node_b);
+    return comparing->sort == REPORT_SORT_CUM || comparing->sort == REPORT_SORT_BASE ? grid_size(change_of(a, b)) : 0;
 }
 
 static int compare(const void *x, const void *y, void *context)
@@ -70,12 +80,12 @@ static int compare(const void *x, const void *y, void *context)
 static void add_row(const struct comparing *comparing, uint32_t number, struct grid *grid)
 {
     const struct tree_difference *item = &comparing->all->at[number];
-    uint64_t a = cum_of(&comparing->a, item->node_a), b = cum_of(&comparing->b, item->node_b);
-    VEC_PUSH(&grid->row,
-             (struct grid_row){.name = item->name,
-                               .level = item->level,
-                               .cell = {item->level, count_of(&comparing->a, item->node_a), count_of(&comparing->b, item->node_b),
-                                        item->node_a == TRACE_NONE ? GRID_NONE : a, item->node_b == TRACE_NONE ? GRID_NONE : b, b - a}});
+    int64_t a = cum_of(&comparing->a, item->node_a), b = cum_of(&comparing->b, item->node_b);
+    VEC_PUSH(&grid->row, (struct grid_row){.name = item->name,
+                                           .level = item->level,
+                                           .cell = {item->level, count_of(&comparing->a, item->node_a),
+                                                    count_of(&comparing->b, item->node_b), item->node_a == TRACE_NONE ? GRID_NONE : a,
+                                                    item->node_b == TRACE_NONE ? GRID_NONE : b, change_of(a, b)}});
 }
 
 static void add_rows(struct comparing *comparing, struct grid *grid)
@@ -110,7 +120,8 @@ void view_diff(struct view *view, struct profile *other)
 {
     struct profile *profile = view->profile;
     struct comparing comparing = {.a = side_of(profile, profile->what), .b = side_of(other, profile->what), .sort = view->options->sort};
-    uint64_t a = cum_of(&comparing.a, 0), b = cum_of(&comparing.b, 0), largest = a > b ? a : b;
+    uint64_t a = view_largest(comparing.a.tree, profile->what, profile->metric),
+             b = view_largest(comparing.b.tree, profile->what, other->metric), largest = a > b ? a : b;
     tree_differences all = {0};
     tree_compare(profile->set, comparing.a.tree, other->set, comparing.b.tree, &all);
     comparing.all = &all;
@@ -118,7 +129,7 @@ void view_diff(struct view *view, struct profile *other)
     struct grid complete = {0},
                 grid = {.column = profile->what == TREE_EVENTS ? event_column : sample_column, .column_count = COLUMNS, .title = ""};
     add_rows(&comparing, &complete);
-    comparing.least = view->options->min_share * (double)largest;
+    comparing.least = view->options->min_share * (double)larger(cum_of(&comparing.a, 0), cum_of(&comparing.b, 0));
     add_rows(&comparing, &grid);
     grid.hidden = complete.row.n - grid.row.n;
     view_begin(view, largest, largest);

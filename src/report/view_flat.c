@@ -30,7 +30,7 @@ struct comparison {
     enum tree_what what;
 };
 
-static uint64_t sort_key(const struct tree_flat *flat, const struct comparison *by)
+static int64_t sort_key(const struct tree_flat *flat, const struct comparison *by)
 {
     switch (by->sort) {
     case REPORT_SORT_CUM:
@@ -38,9 +38,9 @@ static uint64_t sort_key(const struct tree_flat *flat, const struct comparison *
     case REPORT_SORT_BASE:
         return flat->base;
     case REPORT_SORT_CALLS:
-        return by->what == TREE_EVENTS ? flat->calls : flat->samples;
+        return (int64_t)(by->what == TREE_EVENTS ? flat->calls : flat->samples);
     case REPORT_SORT_ELAPSED:
-        return flat->elapsed_ns;
+        return flat->elapsed;
     case REPORT_SORT_ORDER:
         return UINT32_MAX - flat->routine; /* routines are numbered as they appear */
     default:
@@ -50,7 +50,7 @@ static uint64_t sort_key(const struct tree_flat *flat, const struct comparison *
 
 static int compare(const struct tree_flat *x, const struct tree_flat *y, const struct comparison *by)
 {
-    uint64_t a = sort_key(x, by), b = sort_key(y, by);
+    int64_t a = sort_key(x, by), b = sort_key(y, by);
     if (x->is_root != y->is_root)
         return x->is_root ? -1 : 1;
     if (a != b)
@@ -72,16 +72,21 @@ static int compare_stanzas(const void *a, const void *b, void *by)
 
 /* ---- parts ---- */
 
-static uint64_t total_of(const struct view *view, const struct tree *tree)
+static int64_t total_of(const struct view *view, const struct tree *tree)
 {
     return tree_cum(tree, 0, view->profile->what, view->profile->metric);
+}
+
+static bool is_small(const struct view *view, const struct tree_flat *flat, int64_t total)
+{
+    return !flat->is_root && (double)grid_size(flat->cum) < view->options->min_share * (double)grid_size(total);
 }
 
 static void flat_part(struct view *view, const struct tree *tree, const char *title)
 {
     const struct profile *profile = view->profile;
     bool is_events = profile->what == TREE_EVENTS;
-    uint64_t total = total_of(view, tree);
+    int64_t total = total_of(view, tree);
     tree_flats flats = {0};
     tree_flatten(profile->set, tree, profile->what, profile->metric, &flats);
     if (view->options->sort && flats.n)
@@ -90,11 +95,11 @@ static void flat_part(struct view *view, const struct tree *tree, const char *ti
         .column = is_events ? event_column : sample_column, .column_count = FLAT_COLUMNS, .title = title, .is_titled = *title};
     for (size_t i = 0; i < flats.n; i++) {
         const struct tree_flat *flat = &flats.at[i];
-        if ((double)flat->cum < view->options->min_share * (double)total) {
+        if (is_small(view, flat, total)) {
             grid.hidden++;
             continue;
         }
-        struct grid_row row = {.cell = {is_events ? flat->calls : flat->samples, flat->base, flat->cum,
+        struct grid_row row = {.cell = {(int64_t)(is_events ? flat->calls : flat->samples), flat->base, flat->cum,
                                         flat->is_recursive ? flat->cum2 : GRID_NONE, grid_share(flat->base, total),
                                         grid_share(flat->cum, total)},
                                .is_root = flat->is_root};
@@ -106,14 +111,14 @@ static void flat_part(struct view *view, const struct tree *tree, const char *ti
     VEC_FREE(&flats);
 }
 
-static void add_arc(struct grid *grid, const struct tree_set *set, const struct tree_arc *arc, const char *label, uint64_t total)
+static void add_arc(struct grid *grid, const struct tree_set *set, const struct tree_arc *arc, const char *label, int64_t total)
 {
-    struct grid_row row = {.label = label, .cell = {arc->calls, arc->base, arc->cum, GRID_BLANK, grid_share(arc->cum, total)}};
+    struct grid_row row = {.label = label, .cell = {(int64_t)arc->calls, arc->base, arc->cum, GRID_BLANK, grid_share(arc->cum, total)}};
     view_fill_name(&row, set, arc->routine);
     VEC_PUSH(&grid->row, row);
 }
 
-static void add_stanza(struct grid *grid, const struct view *view, const struct tree_stanza *stanza, uint64_t total)
+static void add_stanza(struct grid *grid, const struct view *view, const struct tree_stanza *stanza, int64_t total)
 {
     const struct tree_set *set = view->profile->set;
     const struct tree_flat *self = &stanza->self;
@@ -123,7 +128,7 @@ static void add_stanza(struct grid *grid, const struct view *view, const struct 
     struct grid_row row = {.label = "Self",
                            .mark = GRID_STRONG,
                            .is_root = self->is_root,
-                           .cell = {view->profile->what == TREE_EVENTS ? self->calls : self->samples, self->base, self->cum,
+                           .cell = {(int64_t)(view->profile->what == TREE_EVENTS ? self->calls : self->samples), self->base, self->cum,
                                     self->is_recursive ? self->cum2 : GRID_NONE, grid_share(self->cum, total)}};
     view_fill_name(&row, set, self->routine);
     VEC_PUSH(&grid->row, row);
@@ -135,7 +140,7 @@ static void add_stanza(struct grid *grid, const struct view *view, const struct 
 static void arcflow_part(struct view *view, const struct tree *tree, const char *title)
 {
     const struct profile *profile = view->profile;
-    uint64_t total = total_of(view, tree);
+    int64_t total = total_of(view, tree);
     tree_stanzas stanzas = {0};
     tree_arcflow(profile->set, tree, profile->what, profile->metric, &stanzas);
     if (view->options->sort && stanzas.n)
@@ -147,7 +152,7 @@ static void arcflow_part(struct view *view, const struct tree *tree, const char 
                         .is_titled = *title};
     for (size_t i = 0; i < stanzas.n; i++) {
         const struct tree_stanza *stanza = &stanzas.at[i];
-        if ((double)stanza->self.cum < view->options->min_share * (double)total)
+        if (is_small(view, &stanza->self, total))
             grid.hidden += 1 + stanza->parent.n + stanza->child.n;
         else
             add_stanza(&grid, view, stanza, total);
@@ -163,11 +168,11 @@ static void each_part(struct view *view, void (*part)(struct view *, const struc
     bool is_each = view_is_each(view, false);
     uint64_t largest = 0;
     for (size_t i = 0; is_each && i < profile->thread.n; i++) {
-        uint64_t total = total_of(view, profile->thread.at[i].tree);
-        largest = total > largest ? total : largest;
+        uint64_t size = view_largest(profile->thread.at[i].tree, profile->what, profile->metric);
+        largest = size > largest ? size : largest;
     }
     if (!is_each && profile->thread.n)
-        largest = total_of(view, profile_sum(profile));
+        largest = view_largest(profile_sum(profile), profile->what, profile->metric);
     view_begin(view, largest, largest);
     for (size_t i = 0; is_each && i < profile->thread.n; i++)
         part(view, profile->thread.at[i].tree, profile->thread.at[i].name);

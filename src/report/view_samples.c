@@ -14,7 +14,8 @@ static const struct grid_column column[] = {
     {"number", "No", GRID_COUNT}, {"samples", "Samples", GRID_COUNT}, {"value", "Value", GRID_VALUE}, {"share", "Share", GRID_SHARE}};
 
 struct tally {
-    uint64_t samples, value;
+    uint64_t samples;
+    int64_t value;
     uint32_t path;
 };
 
@@ -31,7 +32,7 @@ static bool tally_records(void *context, const struct trace_record *record, size
         if (record[i].major == TRACE_SAMPLE && record[i].metric == tallying->metric && record[i].number != TRACE_NONE) {
             struct tally *tally = &tallying->tally[tallying->stacks->of_stack.at[record[i].number]];
             tally->samples++;
-            tally->value += record[i].value;
+            tally->value = (int64_t)((uint64_t)tally->value + record[i].value);
         }
     return true;
 }
@@ -46,12 +47,16 @@ static int compare_tallies(const void *a, const void *b)
     return x->path < y->path ? -1 : x->path > y->path;
 }
 
-static uint64_t total_of(const struct tally *tally, size_t count)
+static int64_t total_of(const struct tally *tally, size_t count, uint64_t *largest)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < count; i++)
-        total += tally[i].value;
-    return total;
+    *largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        total += (uint64_t)tally[i].value;
+        *largest = grid_size(tally[i].value) > *largest ? grid_size(tally[i].value) : *largest;
+    }
+    *largest = grid_size((int64_t)total) > *largest ? grid_size((int64_t)total) : *largest;
+    return (int64_t)total;
 }
 
 /* ---- trees that were built while recording: there are no records ---- */
@@ -76,21 +81,26 @@ static struct tally *tally_tree(struct profile *profile, struct stacks *stacks)
 static void tally_part(struct view *view, const struct stacks *stacks, struct tally *tally)
 {
     size_t count = stacks->path.n;
-    uint64_t total = total_of(tally, count);
+    uint64_t largest;
+    int64_t total = total_of(tally, count, &largest);
     for (uint32_t i = 0; i < count; i++)
         tally[i].path = i;
     if (count)
         qsort(tally, count, sizeof *tally, compare_tallies);
     struct grid grid = {.column = column, .column_count = sizeof column / sizeof column[0]};
-    for (size_t i = 0; i < count && tally[i].samples; i++) {
-        if ((double)tally[i].value < view->options->min_share * (double)total) {
+    for (size_t i = 0, number = 0; i < count; i++) {
+        if (!tally[i].samples)
+            continue;
+        number++;
+        if ((double)grid_size(tally[i].value) < view->options->min_share * (double)grid_size(total)) {
             grid.hidden++;
             continue;
         }
-        VEC_PUSH(&grid.row, (struct grid_row){.name = stacks_text(stacks, tally[i].path),
-                                              .cell = {i + 1, tally[i].samples, tally[i].value, grid_share(tally[i].value, total)}});
+        VEC_PUSH(&grid.row, (struct grid_row){
+                                .name = stacks_text(stacks, tally[i].path),
+                                .cell = {(int64_t)number, (int64_t)tally[i].samples, tally[i].value, grid_share(tally[i].value, total)}});
     }
-    view_begin(view, total, total);
+    view_begin(view, largest, largest);
     if (grid.row.n || grid.hidden)
         view_part(view, &grid);
     view_end(view);
@@ -119,12 +129,13 @@ static void tell(struct telling *telling, const struct trace_record *record)
     if (view->options->format == REPORT_JSON) {
         fprintf(view->out, "%s{\"name\": ", telling->told ? ",\n  " : "\n  ");
         escape_json(view->out, stack);
-        fprintf(view->out, ", \"number\": %" PRIu64 ", \"time\": %" PRIu64 ", \"value\": %" PRIu64 "}", number, time_ns, record->value);
+        fprintf(view->out, ", \"number\": %" PRIu64 ", \"time\": %" PRIu64 ", \"value\": %" PRId64 "}", number, time_ns,
+                (int64_t)record->value);
     } else {
         fprintf(view->out, "%" PRIu64 " ", number);
-        grid_put_value(view->out, time_ns, &view->style.time);
+        grid_put_value(view->out, (int64_t)time_ns, &view->style.time);
         putc_unlocked(' ', view->out);
-        grid_put_value(view->out, record->value, &view->style.value);
+        grid_put_value(view->out, (int64_t)record->value, &view->style.value);
         putc_unlocked(' ', view->out);
         escape_plain(view->out, stack);
         putc_unlocked('\n', view->out);

@@ -22,8 +22,9 @@ void view_threads(struct view *view)
         uint64_t lost = odd->lost_calls + odd->lost_samples + odd->lost_stacks;
         largest = to_ns - from_ns > largest ? to_ns - from_ns : largest;
         VEC_PUSH(&grid.row, (struct grid_row){.name = thread->name,
-                                              .cell = {thread->cpu_ns, to_ns - from_ns, thread->is_tree ? GRID_NONE : thread->events,
-                                                       thread->samples, lost}});
+                                              .cell = {(int64_t)thread->cpu_ns, (int64_t)(to_ns - from_ns),
+                                                       thread->is_tree ? GRID_NONE : (int64_t)thread->events, (int64_t)thread->samples,
+                                                       (int64_t)lost}});
     }
     view_begin(view, 0, largest);
     if (profile->thread.n)

@@ -8,6 +8,11 @@ static const struct grid_column event_column[] = {
     {"level", "Lv", GRID_COUNT}, {"recursion", "RL", GRID_COUNT},   {"calls", "Calls", GRID_COUNT},    {"base", "Base", GRID_VALUE},
     {"cum", "Cum", GRID_VALUE},  {"elapsed", "Elapsed", GRID_TIME}, {"cum_share", "Cum%", GRID_SHARE},
 };
+/* Of another metric than time, elapsed is of that metric, and the time is told besides. */
+static const struct grid_column used_column[] = {
+    {"level", "Lv", GRID_COUNT}, {"recursion", "RL", GRID_COUNT},         {"calls", "Calls", GRID_COUNT}, {"base", "Base", GRID_VALUE},
+    {"cum", "Cum", GRID_VALUE},  {"elapsed_used", "Elapsed", GRID_VALUE}, {"elapsed", "Time", GRID_TIME}, {"cum_share", "Cum%", GRID_SHARE},
+};
 static const struct grid_column sample_column[] = {
     {"level", "Lv", GRID_COUNT},  {"recursion", "RL", GRID_COUNT}, {"samples", "Samples", GRID_COUNT},
     {"base", "Base", GRID_VALUE}, {"cum", "Cum", GRID_VALUE},      {"cum_share", "Cum%", GRID_SHARE},
@@ -18,23 +23,51 @@ static const struct grid_column merged_column[] = {
     {"cum", "Cum", GRID_VALUE},         {"elapsed", "Elapsed", GRID_TIME}, {"cum_share", "Cum%", GRID_SHARE},
 };
 
+static const struct grid_column merged_used_column[] = {
+    {"level", "Lv", GRID_COUNT},        {"recursion", "RL", GRID_COUNT},         {"calls", "Calls", GRID_COUNT},
+    {"samples", "Samples", GRID_COUNT}, {"passed", "Passed", GRID_COUNT},        {"base", "Base", GRID_VALUE},
+    {"cum", "Cum", GRID_VALUE},         {"elapsed_used", "Elapsed", GRID_VALUE}, {"elapsed", "Time", GRID_TIME},
+    {"cum_share", "Cum%", GRID_SHARE},
+};
+
+struct columns {
+    const struct grid_column *column;
+    size_t count;
+};
+
+static struct columns columns_of(enum order_which which, unsigned metric)
+{
+    if (which == ORDER_SAMPLES)
+        return (struct columns){sample_column, sizeof sample_column / sizeof *sample_column};
+    if (which == ORDER_EVENTS)
+        return metric ? (struct columns){used_column, sizeof used_column / sizeof *used_column}
+                      : (struct columns){event_column, sizeof event_column / sizeof *event_column};
+    return metric ? (struct columns){merged_used_column, sizeof merged_used_column / sizeof *merged_used_column}
+                  : (struct columns){merged_column, sizeof merged_column / sizeof *merged_column};
+}
+
 static void fill_cells(const struct order *order, uint32_t number, struct grid_row *row)
 {
     size_t count;
     const struct tree_node *node = &tree_nodes(order->tree, &count)[number];
     enum tree_what what = order_what(order, number);
-    uint64_t base = tree_base(order->tree, number, what, order->metric), cum = tree_cum(order->tree, number, what, order->metric);
-    uint64_t share = grid_share(cum, tree_cum(order->tree, 0, what, order->metric));
-    uint64_t calls = node->is_sampled ? GRID_NONE : node->calls, elapsed_ns = node->is_sampled ? GRID_NONE : node->elapsed_ns;
-    uint64_t samples = tree_samples(order->tree, number, order->metric);
-    uint64_t event[] = {node->level, node->recursion, calls, base, cum, elapsed_ns, share};
-    uint64_t sample[] = {node->level, node->recursion, samples, base, cum, share};
-    uint64_t merged[] = {node->level, node->recursion, calls, samples, tree_passed(order->tree, number, order->metric), base,
-                         cum,         elapsed_ns,      share};
-    const uint64_t *cell = order->which == ORDER_EVENTS ? event : order->which == ORDER_SAMPLES ? sample : merged;
-    size_t n = order->which == ORDER_EVENTS ? 7 : order->which == ORDER_SAMPLES ? 6 : 9;
-    for (size_t i = 0; i < n; i++)
-        row->cell[i] = cell[i];
+    unsigned metric = order->metric;
+    int64_t base = tree_base(order->tree, number, what, metric), cum = tree_cum(order->tree, number, what, metric), *cell = row->cell;
+    *cell++ = node->level;
+    *cell++ = node->recursion;
+    if (order->which != ORDER_SAMPLES)
+        *cell++ = node->is_sampled ? GRID_NONE : (int64_t)node->calls;
+    if (order->which != ORDER_EVENTS)
+        *cell++ = (int64_t)tree_samples(order->tree, number, metric);
+    if (order->which == ORDER_ALL)
+        *cell++ = (int64_t)tree_passed(order->tree, number, metric);
+    *cell++ = base;
+    *cell++ = cum;
+    if (order->which != ORDER_SAMPLES && metric)
+        *cell++ = node->is_sampled ? GRID_NONE : tree_elapsed(order->tree, number, metric);
+    if (order->which != ORDER_SAMPLES)
+        *cell++ = node->is_sampled ? GRID_NONE : (int64_t)node->elapsed_ns;
+    *cell = grid_share(cum, tree_cum(order->tree, 0, what, metric));
     row->level = node->level;
     row->mark = node->is_sampled && order->which == ORDER_ALL ? GRID_SAMPLED : GRID_PLAIN;
     view_fill_name(row, order->set, node->routine);
@@ -68,12 +101,8 @@ static void one_tree(struct view *view, const struct tree *tree, enum order_whic
                           .min_share = view->options->min_share};
     order_init(&order);
     order_nodes nodes = {0};
-    struct grid grid = {.column = which == ORDER_EVENTS    ? event_column
-                                  : which == ORDER_SAMPLES ? sample_column
-                                                           : merged_column,
-                        .column_count = which == ORDER_EVENTS    ? 7
-                                        : which == ORDER_SAMPLES ? 6
-                                                                 : 9};
+    struct columns columns = columns_of(which, metric);
+    struct grid grid = {.column = columns.column, .column_count = columns.count};
     grid.hidden = order_walk(&order, &nodes);
     for (size_t i = 0; i < nodes.n; i++) {
         struct grid_row row = {0};
@@ -96,10 +125,12 @@ static void measure(const struct tree *tree, unsigned metric, uint64_t *value, u
 {
     size_t count;
     const struct tree_node *node = tree_nodes(tree, &count);
-    enlarge(value, tree_cum(tree, 0, TREE_EVENTS, metric));
-    enlarge(value, tree_cum(tree, 0, TREE_SAMPLES, metric));
-    for (uint32_t i = 0; i < count; i++)
+    enlarge(value, view_largest(tree, TREE_EVENTS, metric));
+    enlarge(value, view_largest(tree, TREE_SAMPLES, metric));
+    for (uint32_t i = 0; i < count; i++) {
         enlarge(time_ns, node[i].elapsed_ns);
+        enlarge(value, metric ? grid_size(tree_elapsed(tree, i, metric)) : 0);
+    }
 }
 
 void view_tree(struct view *view)

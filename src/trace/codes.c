@@ -15,6 +15,8 @@ static const struct {
     {"sample.timer", TRACE_SAMPLE, 1 << TRACE_TIMER},
     {"sample.off_cpu", TRACE_SAMPLE, 1 << TRACE_OFF_CPU},
     {"sample.place", TRACE_SAMPLE, 1 << TRACE_PLACE},
+    {"sample.pc", TRACE_SAMPLE, 1 << TRACE_PC},
+    {"sample.off_cpu_pc", TRACE_SAMPLE, 1 << TRACE_OFF_CPU_PC},
     {"thread", TRACE_THREAD, UINT16_MAX},
     {"thread.switch", TRACE_THREAD, 1 << TRACE_SWITCH_IN | 1 << TRACE_SWITCH_OUT},
 };

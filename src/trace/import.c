@@ -215,7 +215,7 @@ static struct err *import_file(struct trace_importer *importer)
         ERR_TRY(trace_import_perf_script(importer));
         break;
     }
-    if (!importer->count.calls && !importer->count.samples)
+    if (!importer->count.calls && !importer->count.samples && !importer->count.values)
         return err_new(ERR_FILE, "%s: holds nothing to import", importer->file);
     importer->count.raised = trace_writer_written(importer->writer).raised;
     struct trace_writer *writer = importer->writer;

@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 enum trace_format {
-    TRACE_FROM_EVENTS,      /* TIME PID.TID enter|return NAME, TIME PID.TID sample NAME;NAME... (outermost first) */
+    TRACE_FROM_EVENTS,      /* TIME PID.TID enter|return NAME, TIME PID.TID sample NAME;NAME... (outermost first),
+                               TIME PID.TID use METRIC AMOUNT (by the call that is open; given back where it is negative) */
     TRACE_FROM_FOLDED,      /* NAME;NAME... COUNT */
     TRACE_FROM_PERF_SCRIPT, /* what `perf script` prints */
 };
@@ -21,7 +22,7 @@ struct trace_import_options {
 };
 
 struct trace_imported {
-    uint64_t lines, calls, samples;
+    uint64_t lines, calls, samples, values;
     uint64_t raised; /* times that went back */
     uint64_t finer;  /* times that had decimals finer than 1 ns, which were cut off */
 };

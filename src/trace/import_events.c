@@ -45,6 +45,34 @@ static bool take_word(const char **at, const char *word)
     return true;
 }
 
+/* NAME AMOUNT: what the open call used, or gave back */
+static struct err *take_use(struct trace_importer *importer, const char *line, char *name, struct trace_record *record)
+{
+    enum { METRICS_MOST = 1 << 12 };
+    char *end = name + strcspn(name, " \t");
+    const char *at = end;
+    uint64_t amount;
+    if (!*end)
+        return trace_importer_error(importer, (size_t)(end - line) + 1, "an amount is missing");
+    skip_blanks(&at);
+    *end = 0;
+    bool is_given = *at == '-';
+    at += is_given;
+    ERR_TRY(trace_importer_number(importer, line, &at, INT64_MAX, "the amount", &amount));
+    if (*at)
+        return trace_importer_error(importer, (size_t)(at - line) + 1, "the amount is a whole number, perhaps with a minus");
+    uint32_t metric = trace_define_metric(importer->writer, &(struct trace_metric){name, name});
+    if (metric >= METRICS_MOST)
+        return trace_importer_error(importer, (size_t)(name - line) + 1, "there are too many metrics");
+    record->major = TRACE_SAMPLE;
+    record->minor = TRACE_PLACE;
+    record->metric = (uint16_t)metric;
+    record->number = TRACE_NONE;
+    record->value = is_given ? 0 - amount : amount;
+    importer->count.values++;
+    return NULL;
+}
+
 static struct err *take_event(struct events *events, char *line, const char *at)
 {
     struct trace_importer *importer = events->importer;
@@ -54,7 +82,7 @@ static struct err *take_event(struct events *events, char *line, const char *at)
     ERR_TRY(expect_blank(importer, line, &at, "the time"));
     ERR_TRY(take_thread(importer, line, &at, record.time_ns, &thread));
     ERR_TRY(expect_blank(importer, line, &at, "PID.TID"));
-    bool is_sample = false;
+    bool is_sample = false, is_use = false;
     size_t column = (size_t)(at - line) + 1;
     record.major = TRACE_CALL;
     if (take_word(&at, "enter"))
@@ -63,11 +91,15 @@ static struct err *take_event(struct events *events, char *line, const char *at)
         record.minor = TRACE_RETURN;
     else if (take_word(&at, "sample"))
         is_sample = true;
+    else if (take_word(&at, "use"))
+        is_use = true;
     else
-        return trace_importer_error(importer, column, "this is none of enter, return, sample");
+        return trace_importer_error(importer, column, "this is none of enter, return, sample, use");
     if (!*at)
         return trace_importer_error(importer, (size_t)(at - line) + 1, "a name is missing");
-    if (is_sample) {
+    if (is_use) {
+        ERR_TRY(take_use(importer, line, line + (at - line), &record));
+    } else if (is_sample) {
         record.major = TRACE_SAMPLE;
         record.minor = TRACE_TIMER;
         record.value = events->period_ns;

@@ -80,6 +80,7 @@ static const char types_text[] =
     "typealias integer { size = 32; align = 8; signed = false; } := u32;\n"
     "typealias integer { size = 32; align = 8; signed = true; } := i32;\n"
     "typealias integer { size = 64; align = 8; signed = false; } := u64;\n"
+    "typealias integer { size = 64; align = 8; signed = true; } := i64;\n"
     "typealias integer { size = 64; align = 8; signed = false; base = 16; } := x64;\n"
     "typealias integer { size = 8; align = 8; signed = false; base = 16; } := x8;\n"
     "typealias integer { size = 5; align = 1; signed = false; } := u5;\n"
@@ -156,7 +157,7 @@ static void print_records(FILE *out)
                 fprintf(out, "\t\tu32 %s;\n\t\tu32 value;\n", event[id].number);
                 break;
             case TRACE_SHAPE_MEASURE:
-                fprintf(out, "\t\ti32 %s;\n\t\tu32 metric;\n\t\tu64 value;\n", event[id].number);
+                fprintf(out, "\t\ti32 %s;\n\t\tu32 metric;\n\t\ti64 value;\n", event[id].number);
                 break;
             case TRACE_SHAPE_LOSS:
                 fprintf(out, "\t\tenum : u32 { calls = 0, samples = 1, stacks = 2 } %s;\n\t\tu64 value;\n", event[id].number);
@@ -168,7 +169,7 @@ static void print_records(FILE *out)
             fputs("\t};\n};\n\n", out);
         }
     }
-    fputs("/* end of metadata */\n", out);
+    fputs(TRACE_METADATA_END, out);
 }
 
 char *trace_metadata(const struct trace_about *about, const uint8_t *uuid, size_t *constant)

@@ -14,7 +14,8 @@
 #include <string.h>
 
 enum {
-    TRACE_LAYOUT = 1,
+    TRACE_LAYOUT = 2,
+    TRACE_LAYOUT_LEAST = 1, /* that is read: what has come since then, was not there */
     TRACE_UUID_BYTES = 16,
     TRACE_PACKET_MAX = 64 * 1024,        /* bytes, of a channel's packet */
     TRACE_DEFINITIONS_MAX = 1024 * 1024, /* likewise of definitions */
@@ -85,6 +86,7 @@ struct trace_item {
     size_t size; /* of bytes */
 };
 
+#define TRACE_METADATA_END "/* end of metadata */\n"
 /* The text of `metadata`; the caller frees it. What follows the first *constant bytes is equal in all traces of this layout. */
 char *trace_metadata(const struct trace_about *about, const uint8_t *uuid, size_t *constant);
 

@@ -103,7 +103,7 @@ static struct err *read_metadata(struct trace *trace, char **out, size_t *size)
     return NULL;
 }
 
-static struct err *check_layout(const struct trace *trace, const char *text)
+static struct err *check_layout(const struct trace *trace, const char *text, unsigned long *out)
 {
     static const char mark[] = "\n\tprobity_layout = ";
     const char *found = strncmp(text, "/* CTF 1.8 */", 13) ? NULL : strstr(text, mark);
@@ -111,9 +111,11 @@ static struct err *check_layout(const struct trace *trace, const char *text)
     unsigned long layout = found ? strtoul(found + strlen(mark), &end, 10) : 0;
     if (!found || *end != ';')
         return bad_metadata(trace, "no trace of probity's; `babeltrace2` may read it");
-    if (layout != TRACE_LAYOUT)
-        return err_new(ERR_FILE, "trace: %s: layout %lu, this probity reads %d: use the version of probity that made it, or record again",
-                       trace->path, layout, TRACE_LAYOUT);
+    if (layout < TRACE_LAYOUT_LEAST || layout > TRACE_LAYOUT)
+        return err_new(ERR_FILE,
+                       "trace: %s: layout %lu, this probity reads %d to %d: use the version of probity that made it, or record again",
+                       trace->path, layout, TRACE_LAYOUT_LEAST, TRACE_LAYOUT);
+    *out = layout;
     return NULL;
 }
 
@@ -140,12 +142,12 @@ static struct err *find_uuid(struct trace *trace, const char *text)
     return NULL;
 }
 
-/* What other readers go by must be what we go by. */
-static void check_constant(struct trace *trace, const char *text, size_t size)
+/* What other readers go by must be what we go by; of earlier layouts it is looked for its end only. */
+static void check_constant(struct trace *trace, const char *text, size_t size, unsigned long layout)
 {
     size_t own;
     char *expected = trace_metadata(&(struct trace_about){0}, trace->uuid, &own);
-    const char *constant = expected + own;
+    const char *constant = layout == TRACE_LAYOUT ? expected + own : strstr(expected, TRACE_METADATA_END);
     size_t constant_size = strlen(constant);
     if (size < constant_size || memcmp(text + size - constant_size, constant, constant_size))
         trace_cut(trace, "metadata ends early, or is damaged");
@@ -157,11 +159,12 @@ static struct err *take_metadata(struct trace *trace)
     char *text = NULL;
     size_t size = 0;
     ERR_TRY(read_metadata(trace, &text, &size));
-    struct err *error = check_layout(trace, text);
+    unsigned long layout = 0;
+    struct err *error = check_layout(trace, text, &layout);
     if (!error)
         error = find_uuid(trace, text);
     if (!error)
-        check_constant(trace, text, size);
+        check_constant(trace, text, size, layout);
     trace->info.bytes += size;
     free(text);
     return error;

@@ -96,10 +96,12 @@ enum trace_minor {
     TRACE_RETURN,     /* number: function */
     TRACE_ENTER_TAIL, /* number: function: entered by a jump; the function before it does not return by itself */
     /* SAMPLE */
-    TRACE_TIMER = 1, /* at a timer, on a processor: number: stack, value: what it stands for, metric */
-    TRACE_OFF_CPU,   /* likewise: the thread slept or waited here for `value` ns up to this time */
-    TRACE_PLACE,     /* at an instrumented place (a stack unwind): likewise; value 0 when nothing is measured there. Only here the stack
-                        may be TRACE_NONE: it belongs to the calls that are open */
+    TRACE_TIMER = 1,  /* at a timer, on a processor: number: stack, value: what it stands for, metric */
+    TRACE_OFF_CPU,    /* likewise: the thread slept or waited here for `value` ns up to this time */
+    TRACE_PLACE,      /* at an instrumented place (a stack unwind): likewise; value 0 when nothing is measured there. Only here the stack
+                         may be TRACE_NONE: it belongs to the calls that are open */
+    TRACE_PC,         /* as TRACE_TIMER, of the pc alone: the stack is its function, with those it is inlined in, and nothing of callers */
+    TRACE_OFF_CPU_PC, /* as TRACE_OFF_CPU, likewise */
     /* THREAD */
     TRACE_SWITCH_IN = 1, /* it runs now */
     TRACE_SWITCH_OUT,    /* number: 1 when it was preempted, 0 when it waits */
@@ -124,7 +126,7 @@ struct trace_record {
     uint8_t minor;    /* enum trace_minor */
     uint16_t metric;
     uint32_t number;
-    uint64_t value;
+    uint64_t value; /* of metrics other than time signed, in two's complement: what is given back is negative */
 };
 
 /* ---- writing ---- */
@@ -230,5 +232,17 @@ void trace_cursor_close(struct trace_cursor *cursor);
 size_t trace_next(struct trace_cursor *cursor, struct trace_record *records, size_t room);
 /* Bytes of its files that were read so far, for progress. */
 uint64_t trace_cursor_bytes(const struct trace_cursor *cursor);
+
+/* The records of several threads, as one sequence in order of time; of equal times in the order of `thread`, which is the caller's and
+ * stays. Threads take memory from their start to their last record only. */
+struct trace_merge;
+struct trace_merge *trace_merge_open(struct trace *trace, const uint32_t *thread, size_t count);
+struct trace_merged {
+    size_t index, count; /* in `thread`, whose records these are; count 0: there are no more */
+    bool is_last;        /* of that thread */
+};
+/* The next ones, at most `room`, which is not 0. */
+struct err *trace_merge_next(struct trace_merge *merge, struct trace_record *records, size_t room, struct trace_merged *out);
+void trace_merge_close(struct trace_merge *merge);
 
 #endif

@@ -212,8 +212,9 @@ static int choose_event(const struct trace_writer *writer, const struct trace_re
     case TRACE_SAMPLE:
         *stream = record->minor == TRACE_PLACE ? TRACE_CALLS : TRACE_SAMPLES;
         if (has_metric && (has_stack || (record->minor == TRACE_PLACE && record->number == TRACE_NONE)))
-            shape =
-                record->minor == TRACE_TIMER && !record->metric && record->value <= UINT32_MAX ? TRACE_SHAPE_SHORT : TRACE_SHAPE_MEASURE;
+            shape = (record->minor == TRACE_TIMER || record->minor == TRACE_PC) && !record->metric && record->value <= UINT32_MAX
+                        ? TRACE_SHAPE_SHORT
+                        : TRACE_SHAPE_MEASURE;
         break;
     case TRACE_THREAD:
         shape = record->minor == TRACE_SWITCH_IN ? TRACE_SHAPE_NOTHING : record->number <= 1 ? TRACE_SHAPE_REASON : TRACE_SHAPES;

@@ -148,6 +148,8 @@ static inline void enter(struct tree *tree, struct tree_ids ids)
     tree->open[tree->open_n] =
         (struct open_call){.node = node, .ident = ids.ident, .recent_routine = TRACE_NONE, .flags = flags, .enter_ns = tree->last_ns};
     link_call(tree, tree->open_n++);
+    if (__builtin_expect(tree->use->used_n, 0) && !flags)
+        tree_begin_elapsed(tree, tree->open_n - 1);
 }
 
 static inline void settle_call(struct tree *tree, struct open_call *call)
@@ -169,6 +171,8 @@ void tree_settle(struct tree *tree)
 /* Ends the innermost open call. */
 static inline void leave(struct tree *tree)
 {
+    if (__builtin_expect(tree->use->used_n, 0) && !tree->open[tree->open_n - 1].flags)
+        tree_end_elapsed(tree, tree->open_n - 1);
     struct open_call *call = &tree->open[--tree->open_n];
     settle_call(tree, call);
     if (!call->flags)
@@ -231,6 +235,8 @@ static void start(struct tree *tree, const struct trace_record *record, bool has
     tree->has_started = true;
     tree->start_ns = tree->last_ns = tree->open[0].enter_ns = record->time_ns;
     tree->is_running = !(has_switches && record->major == TRACE_THREAD && record->minor == TRACE_SWITCH_IN);
+    tree->is_root_entered = true;
+    tree_begin_elapsed(tree, 0);
 }
 
 static void say_running(struct tree *tree)
@@ -280,8 +286,8 @@ static void add_loss(struct tree *tree, const struct trace_record *record, bool 
 
 static void add_other(struct tree *tree, const struct trace_record *record, bool has_switches)
 {
-    if (record->major == TRACE_SAMPLE && record->minor >= TRACE_TIMER && record->minor <= TRACE_PLACE) {
-        if (record->minor == TRACE_TIMER)
+    if (record->major == TRACE_SAMPLE && record->minor >= TRACE_TIMER && record->minor <= TRACE_OFF_CPU_PC) {
+        if (record->minor == TRACE_TIMER || record->minor == TRACE_PC)
             say_running(tree);
         tree_add_sample(tree, record);
     } else if (record->major == TRACE_THREAD && (record->minor == TRACE_SWITCH_IN || record->minor == TRACE_SWITCH_OUT)) {
@@ -328,6 +334,8 @@ void tree_end(struct tree *tree, uint64_t end_ns)
     tree->oddities.open_at_end += tree->open_n - 1 + (tree->too_deep ? tree->too_deep - 1 : 0);
     while (tree->open_n > 1)
         leave(tree);
+    if (tree->is_root_entered)
+        tree_end_elapsed(tree, 0);
     settle_call(tree, &tree->open[0]);
     if (tree->has_started)
         tree->node[0].elapsed_ns += tree->last_ns - tree->start_ns;

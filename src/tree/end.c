@@ -15,6 +15,32 @@ static void sum_up(const struct tree *tree, const uint64_t *base, const uint64_t
         cum[tree->node[i].parent] += cum[i];
 }
 
+static uint64_t size_of(uint64_t value)
+{
+    return (int64_t)value < 0 ? 0 - value : value;
+}
+
+static void add_turnover(const struct tree *tree, const uint64_t *base, const uint64_t *folded, uint64_t *turnover)
+{
+    if (!base)
+        return;
+    for (uint32_t i = 0; i < tree->n; i++)
+        turnover[i] = size_of(base[i]) + (folded ? size_of(folded[i]) : 0);
+    for (uint32_t i = tree->n; i-- > 1;)
+        turnover[tree->node[i].parent] += turnover[i];
+}
+
+void tree_compute_turnover(struct tree *tree)
+{
+    for (unsigned m = 0; m < TREE_METRICS_MAX; m++) {
+        if (!tree->metric[m])
+            continue;
+        uint64_t *const *at = tree->metric[m]->at;
+        add_turnover(tree, at[COLUMN_BASE], at[COLUMN_FOLDED], at[COLUMN_CUM]);
+        add_turnover(tree, at[COLUMN_SAMPLED_BASE], at[COLUMN_SAMPLED_FOLDED], at[COLUMN_SAMPLED_CUM]);
+    }
+}
+
 void tree_compute_cum(struct tree *tree)
 {
     for (unsigned m = 0; m < TREE_METRICS_MAX; m++) {

@@ -68,14 +68,45 @@ static struct err *read_thread(struct reading *reading, uint32_t number, const s
     return NULL;
 }
 
+/* Elapsed of metrics is about all threads of a process: their records are wanted in order of time. */
+static struct err *read_merged(struct reading *reading, const struct trace_thread *thread, size_t threads,
+                               const struct trace_process *process)
+{
+    uint32_t *number = memory_alloc((threads + 1) * sizeof *number);
+    bool has_switches = trace_info(reading->trace)->about.has_switches;
+    for (uint32_t i = 0; i < threads; i++) {
+        number[i] = i;
+        char *name = memory_format("%u.%u", process[thread[i].process].pid, thread[i].tid);
+        tree_join(tree_of_thread(reading->set, i, name), thread[i].process);
+        free(name);
+    }
+    struct trace_merge *merge = trace_merge_open(reading->trace, number, threads);
+    struct trace_merged part;
+    struct err *error;
+    while (!(error = trace_merge_next(merge, reading->batch, BATCH, &part)) && part.count) {
+        struct tree *tree = tree_of_thread(reading->set, (uint32_t)part.index, "");
+        tree_add(tree, reading->batch, part.count, has_switches);
+        if (part.is_last)
+            tree_end(tree, thread[part.index].end_ns);
+    }
+    trace_merge_close(merge);
+    for (uint32_t i = 0; i < threads && !error; i++)
+        tree_end(tree_of_thread(reading->set, i, ""), thread[i].end_ns);
+    free(number);
+    return error;
+}
+
 struct err *tree_set_read(struct tree_set *set, struct trace *trace, tree_progress_fn *progress, void *context)
 {
-    size_t processes, threads;
+    size_t processes, threads, metrics;
+    trace_metrics(trace, &metrics);
     const struct trace_process *process = trace_processes(trace, &processes);
     const struct trace_thread *thread = trace_threads(trace, &threads);
     struct reading reading = {set, trace, progress, context, memory_alloc(BATCH * sizeof *reading.batch), 0};
     struct err *error = NULL;
-    for (uint32_t i = 0; !error && i < threads; i++) {
+    if (metrics > 1 && threads > 1)
+        error = read_merged(&reading, thread, threads, process);
+    for (uint32_t i = 0; !error && i < threads && !(metrics > 1 && threads > 1); i++) {
         tell(&reading, 0);
         error = read_thread(&reading, i, &thread[i], thread[i].process < processes ? process[thread[i].process].pid : 0);
     }

@@ -33,6 +33,12 @@ static bool is_seen(const struct view *view, uint32_t node)
     return view->seen ? view->seen[node] > 0 : !view->tree->node[node].is_sampled;
 }
 
+/* A trace can say anything: sums of values go round. */
+static int64_t plus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 /* ---- flat ---- */
 
 /* By routine; a routine that is not seen has `is_seen` false. */
@@ -51,7 +57,7 @@ static struct total *total_up(const struct view *view)
         const struct tree_node *node = &tree->node[i];
         struct total *total = &totals[node->routine];
         struct tree_flat *flat = &total->flat;
-        uint64_t cum = tree_cum(tree, i, view->what, view->metric);
+        int64_t cum = tree_cum(tree, i, view->what, view->metric);
         bool is_outermost = node->recursion == 1;
         total->is_seen = true;
         flat->routine = node->routine;
@@ -59,11 +65,11 @@ static struct total *total_up(const struct view *view)
         flat->is_recursive |= !is_outermost;
         flat->calls += node->calls;
         flat->samples += tree_samples(tree, i, view->metric);
-        flat->base += tree_base(tree, i, view->what, view->metric);
-        flat->folded += tree_folded(tree, i, view->what, view->metric);
-        flat->cum += is_outermost ? cum : 0;
-        flat->cum2 += cum;
-        flat->elapsed_ns += is_outermost ? node->elapsed_ns : 0;
+        flat->base = plus(flat->base, tree_base(tree, i, view->what, view->metric));
+        flat->folded = plus(flat->folded, tree_folded(tree, i, view->what, view->metric));
+        flat->cum = plus(flat->cum, is_outermost ? cum : 0);
+        flat->cum2 = plus(flat->cum2, cum);
+        flat->elapsed = plus(flat->elapsed, is_outermost ? tree_elapsed(tree, i, view->metric) : 0);
     }
     return totals;
 }
@@ -163,8 +169,8 @@ static void collect_links(const struct view *view, struct links *links)
         struct tree_arc *arc = &link->arc[is_recursive];
         link->has[is_recursive] = true;
         arc->calls += view->what == TREE_EVENTS ? node->calls : tree_samples(tree, i, view->metric);
-        arc->base += tree_base(tree, i, view->what, view->metric);
-        arc->cum += tree_cum(tree, i, view->what, view->metric);
+        arc->base = plus(arc->base, tree_base(tree, i, view->what, view->metric));
+        arc->cum = plus(arc->cum, tree_cum(tree, i, view->what, view->metric));
     }
 }
 

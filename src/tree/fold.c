@@ -1,9 +1,9 @@
 /* Folding: the nodes that matter least give way (rule 4).
  *
- * A node's share is the greatest part that its cum has of its parent's, over all metrics, or that of its parent where that is less: so a
- * subtree goes as a whole. Shares are sorted into classes, and classes are folded from the least upwards until half of the nodes of the set
- * are left; so the threshold is what the set asks for at the time. Nodes of the class at the threshold go in the order of their age, as
- * many as needed. Then the arrays close up.
+ * A node's share is the greatest part that its turnover has of its parent's, over all metrics, or that of its parent where that is less: so
+ * a subtree goes as a whole. Turnover is cum, but what is given back counts as what is taken does. Shares are sorted into classes, and
+ * classes are folded from the least upwards until half of the nodes of the set are left; so the threshold is what the set asks for at the
+ * time. Nodes of the class at the threshold go in the order of their age, as many as needed. Then the arrays close up.
  *
  * Each folding looks at every node and takes out half of them, so every node that was made has paid for looking at four. */
 #include "tree/internal.h"
@@ -49,7 +49,7 @@ static void classify(struct tree *tree, size_t count[CLASSES])
 {
     struct tree_node *node = tree->node;
     tree_settle(tree);
-    tree_compute_cum(tree);
+    tree_compute_turnover(tree);
     for (uint32_t i = 0; i < tree->n; i++)
         node[i].recursion = 0;
     for (uint32_t i = 0; i < tree->open_n; i++)

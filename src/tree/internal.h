@@ -94,12 +94,22 @@ struct frame_places {
     uint32_t first, last; /* the outermost that is not yet passed, or TRACE_NONE; the innermost */
 };
 
+/* What the threads of a process have used so far of each metric but time, which is on the wall; as sums of 64 bits go. */
+struct process_use {
+    uint32_t process; /* TRACE_NONE: of threads of which nothing was said */
+    uint32_t trees;   /* that have it */
+    unsigned used_n;  /* metrics from there on were never used; 0: none was */
+    uint64_t used[TREE_METRICS_MAX];
+};
+
 struct tree {
     struct tree_set *set;
     uint32_t thread;
-    bool is_on_top;   /* not part of the set's limit: snapshots, sums, trees being read */
-    bool is_ended;    /* no more records */
-    bool has_started; /* there was a record */
+    struct process_use *use; /* the set's; NULL: of a tree that gets no calls */
+    bool is_root_entered;    /* the root's elapsed of metrics has begun */
+    bool is_on_top;          /* not part of the set's limit: snapshots, sums, trees being read */
+    bool is_ended;           /* no more records */
+    bool has_started;        /* there was a record */
     bool is_running;
     bool is_unsure;  /* switches may have been lost */
     bool has_loaded; /* a whole tree was read from records */
@@ -153,9 +163,7 @@ struct tree_set {
     VEC(struct matched_call) matched; /* from the outermost inwards */
     uint64_t stamp;
 
-    /* What everybody has used so far of each metric but time, which is on the wall. */
-    uint64_t used[TREE_METRICS_MAX];
-    unsigned used_n; /* metrics from there on were never used; 0: none was */
+    VEC(struct process_use *) uses; /* by process */
 };
 
 /* ---- routine.c ---- */
@@ -235,6 +243,16 @@ static inline uint64_t tree_value(const struct tree *tree, uint32_t node, unsign
 /* Forgets every call but the root. */
 void tree_reset_open(struct tree *tree);
 
+/* ---- use.c ---- */
+
+/* The tree is about to go. */
+void tree_leave_use(struct tree *tree);
+/* A value of a metric other than time that was counted. */
+void tree_count_use(struct process_use *use, const struct trace_record *record);
+/* An open call begins or ends: elapsed of metrics other than time. May fold. Nothing was used yet where use.used_n is 0. */
+void tree_begin_elapsed(struct tree *tree, uint32_t index);
+void tree_end_elapsed(struct tree *tree, uint32_t index);
+
 /* ---- sample.c ---- */
 
 void tree_add_sample(struct tree *tree, const struct trace_record *record);
@@ -251,6 +269,8 @@ void tree_settle(struct tree *tree);
 /* ---- end.c ---- */
 
 void tree_compute_cum(struct tree *tree);
+/* In place of cum: how much was taken and given back. */
+void tree_compute_turnover(struct tree *tree);
 /* Everything that follows from the rest: cum, recursion, instances, folded_base. */
 void tree_derive(struct tree *tree);
 

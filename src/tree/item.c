@@ -60,6 +60,8 @@ static void emit_node(const struct output *output, const struct tree *tree, uint
     for (unsigned m = 0; m < TREE_METRICS_MAX; m++)
         for (unsigned i = 0; tree->metric[m] && i < COLUMN_ITEMS; i++)
             emit_value(output, column_items[i].item, m, tree_value(tree, number, m, column_items[i].column));
+    for (unsigned m = 1; m < TREE_METRICS_MAX; m++)
+        emit_value(output, TREE_ITEM_ELAPSED, m, tree_value(tree, number, m, COLUMN_ELAPSED));
 }
 
 void tree_serialise(const struct tree *tree, tree_emit_fn *emit_fn, void *context)
@@ -134,7 +136,12 @@ static bool add_value(struct tree *tree, const struct trace_record *record)
         to->calls += is_inner ? 0 : record->value;
         return true;
     case TREE_ITEM_ELAPSED:
-        to->elapsed_ns += is_inner ? 0 : record->value;
+        if (record->number >= TREE_METRICS_MAX)
+            return false;
+        if (!record->number)
+            to->elapsed_ns += is_inner ? 0 : record->value;
+        else if (!is_inner)
+            tree_column(tree, record->number, COLUMN_ELAPSED)[node] += record->value;
         return true;
     case TREE_ITEM_FOLDED_CALLS:
         to->folded_calls += record->value;
@@ -182,6 +189,7 @@ static void adopt(struct tree *tree)
     tree_free(loaded);
     tree_forget_samples(tree);
     tree_reset_open(tree);
+    tree->is_root_entered = false;
     for (size_t before = 0; before != tree->n && !tree_make_room(tree, 0);)
         before = tree->n;
 }

@@ -232,6 +232,7 @@ void tree_free(struct tree *tree)
         tree_free(tree->loading);
     VEC_FREE(&tree->loaded);
     tree_forget_samples(tree);
+    tree_leave_use(tree);
     for (unsigned m = 0; m < TREE_METRICS_MAX; m++) {
         for (unsigned c = 0; tree->metric[m] && c < COLUMNS; c++)
             tree_memory(tree, tree->metric[m]->at[c], tree->metric[m]->at[c] ? tree->room * sizeof(uint64_t) : 0, 0);

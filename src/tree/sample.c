@@ -214,6 +214,21 @@ static bool hang_passed(struct tree *tree, unsigned metric, bool has_room)
     return is_whole;
 }
 
+/* Of a pc alone it is known what is the innermost call, not what leads from there to the pc. */
+static struct destination find_pc(struct tree *tree, const struct trace_record *record)
+{
+    struct tree_set *set = tree->set;
+    uint32_t top = tree->open_n - 1;
+    if (!collect_frames(set, record->number)) {
+        tree->oddities.ignored_records++;
+        return (struct destination){tree->open[top].node, tree->open[top].flags & CALL_FOLDED};
+    }
+    size_t outermost = set->frames.n;
+    const struct tree_ids *function = &set->frames.at[outermost - 1];
+    outermost -= !function->is_inlined && function->ident == tree->open[top].ident;
+    return hang(tree, top, outermost, 0);
+}
+
 static bool find_again(struct tree *tree, const struct trace_record *record, const struct open_call *top, struct destination *destination)
 {
     if (!tree->known_room)
@@ -286,7 +301,8 @@ void tree_add_sample(struct tree *tree, const struct trace_record *record)
     }
     if (record->number != TRACE_NONE) {
         tree_column(tree, metric, COLUMN_SAMPLED_BASE);
-        charge(tree, record, find_destination(tree, record));
+        bool is_pc = record->minor == TRACE_PC || record->minor == TRACE_OFF_CPU_PC;
+        charge(tree, record, is_pc ? find_pc(tree, record) : find_destination(tree, record));
         return;
     }
     if (record->minor == TRACE_PLACE && metric) {
@@ -294,6 +310,7 @@ void tree_add_sample(struct tree *tree, const struct trace_record *record)
         const struct open_call *top = &tree->open[tree->open_n - 1];
         tree_column(tree, metric, top->flags & CALL_FOLDED ? COLUMN_FOLDED : COLUMN_BASE);
         tree->metric[metric]->at[top->flags & CALL_FOLDED ? COLUMN_FOLDED : COLUMN_BASE][top->node] += record->value;
+        tree_count_use(tree->use, record);
         return;
     }
     const struct open_call *top = &tree->open[tree->open_n - 1];

@@ -38,6 +38,9 @@ void tree_set_destroy(struct tree_set *set)
         tree_free(set->trees.at[i]);
     for (size_t i = 0; i < set->sums.n; i++)
         tree_free(set->sums.at[i]);
+    for (size_t i = 0; i < set->uses.n; i++)
+        free(set->uses.at[i]);
+    VEC_FREE(&set->uses);
     VEC_FREE(&set->trees);
     VEC_FREE(&set->sums);
     VEC_FREE(&set->frames);
@@ -76,6 +79,7 @@ struct tree *tree_of_thread(struct tree_set *set, uint32_t thread, const char *n
         return set->trees.at[at];
     struct tree *tree = tree_new(set, thread, tree_root_routine(set, name), false);
     tree_reset_open(tree);
+    tree_join(tree, TRACE_NONE);
     VEC_PUSH(&set->trees, tree);
     memmove(&set->trees.at[at + 1], &set->trees.at[at], (set->trees.n - 1 - at) * sizeof *set->trees.at);
     set->trees.at[at] = tree;
@@ -119,19 +123,24 @@ const struct tree_node *tree_nodes(const struct tree *tree, size_t *count)
     return tree->node;
 }
 
-uint64_t tree_base(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric)
+int64_t tree_base(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric)
 {
-    return tree_value(tree, node, metric, what == TREE_EVENTS ? COLUMN_BASE : COLUMN_SAMPLED_BASE);
+    return (int64_t)tree_value(tree, node, metric, what == TREE_EVENTS ? COLUMN_BASE : COLUMN_SAMPLED_BASE);
 }
 
-uint64_t tree_cum(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric)
+int64_t tree_cum(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric)
 {
-    return tree_value(tree, node, metric, what == TREE_EVENTS ? COLUMN_CUM : COLUMN_SAMPLED_CUM);
+    return (int64_t)tree_value(tree, node, metric, what == TREE_EVENTS ? COLUMN_CUM : COLUMN_SAMPLED_CUM);
 }
 
-uint64_t tree_folded(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric)
+int64_t tree_elapsed(const struct tree *tree, uint32_t node, unsigned metric)
 {
-    return tree_value(tree, node, metric, what == TREE_EVENTS ? COLUMN_FOLDED : COLUMN_SAMPLED_FOLDED);
+    return (int64_t)(metric ? tree_value(tree, node, metric, COLUMN_ELAPSED) : tree->node[node].elapsed_ns);
+}
+
+int64_t tree_folded(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric)
+{
+    return (int64_t)tree_value(tree, node, metric, what == TREE_EVENTS ? COLUMN_FOLDED : COLUMN_SAMPLED_FOLDED);
 }
 
 uint64_t tree_samples(const struct tree *tree, uint32_t node, unsigned metric)

@@ -9,7 +9,8 @@
  *   calls     how often it was entered
  *   base      spent in exactly this stack: time only while the thread runs, other metrics where they occurred
  *   cum       base + base of everything below
- *   elapsed   from entry to return by the clock on the wall, below included
+ *   elapsed   from entry to return, below included: time by the clock on the wall; of other metrics what all threads of the process used
+ * A resource other than time may be given back: base, cum and elapsed are signed, and a subtree may have less than one below it.
  * Numbers of a sampled node: samples (how often it was the innermost), base and cum as the samples' values say, passed (rule 3).
  *
  * Rules
@@ -23,9 +24,12 @@
  *     thread. These were passed: they have no part of the value, so that nothing is counted twice. An inlined function was not called, and
  *     is matched with no call. An open call that is not among the frames is passed over. Without any match all frames hang below the
  *     thread. A sample without a stack (TRACE_NONE) is one of the innermost open call, except that a TRACE_PLACE of another
- *     metric than time adds its value to that call's own base: it was counted there, not sampled.
+ *     metric than time adds its value to that call's own base: it was counted there, not sampled. Of these elapsed is made, too: it is
+ *     right as far as the records of all threads of a process come in order of time (tree_join). A sample of a pc alone is one of the
+ *     innermost open call, or of a node below it when its function is another one.
  *  4. With a limit of memory, subtrees whose cum is the least share of their parent's are folded into their parent's "folded" account until
- *     there is room; the share is the greatest that the subtree has of any metric. Sums over the tree stay what they were: cum = base +
+ *     there is room; the share is the greatest that the subtree has of any metric, where what is given back counts like what is taken: a
+ *     subtree that does both is not nothing. Sums over the tree stay what they were: cum = base +
  *     folded + cum of the children. Calls that are open are never folded. What has no room even so (a stack that only grows) goes to the
  *     folded account of the innermost call that has.
  *  5. Time: before its first record a thread does not exist. Without switches it runs always; with them it runs from SWITCH_IN to
@@ -98,6 +102,11 @@ size_t tree_set_memory(const struct tree_set *set, size_t *peak_bytes);
 struct tree *tree_of_thread(struct tree_set *set, uint32_t thread, const char *name);
 /* The thread's next records, in order of time. `has_switches` as in struct trace_about: without it the thread counts as running. */
 void tree_add(struct tree *tree, const struct trace_record *records, size_t count, bool has_switches);
+/* Before the first record: the thread is of the process that the caller calls by this number. Threads of a process use together, what
+ * elapsed of metrics other than time is about; those of which nothing is said are of one. */
+void tree_join(struct tree *tree, uint32_t process);
+/* Records of a thread that has no tree, but is of a process of which others have: what it used is part of their elapsed. */
+void tree_use(struct tree_set *set, uint32_t process, const struct trace_record *records, size_t count);
 /* No more records: open calls are closed at `end_ns` (0: at the thread's last record). Numbers below are right only then; for a look in
  * between see tree_snapshot(). */
 void tree_end(struct tree *tree, uint64_t end_ns);
@@ -128,7 +137,7 @@ enum tree_item {
     TREE_ITEM_SAMPLED,        /* likewise, of samples only */
     TREE_ITEM_SAMPLED_FRAME,  /* likewise; number: frame (trees by line) */
     TREE_ITEM_CALLS,          /* of the newest node, as all below: value */
-    TREE_ITEM_ELAPSED,        /* value: ns */
+    TREE_ITEM_ELAPSED,        /* number: metric; value: elapsed, of metric 0 in ns */
     TREE_ITEM_FOLDED_CALLS,   /* value */
     TREE_ITEM_BASE,           /* number: metric; value: events' base */
     TREE_ITEM_SAMPLED_BASE,   /* number: metric; value: samples' base */
@@ -163,10 +172,12 @@ size_t tree_routine_count(const struct tree_set *set);
 
 /* Events and samples apart. */
 enum tree_what { TREE_EVENTS, TREE_SAMPLES };
-uint64_t tree_base(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
-uint64_t tree_cum(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
+int64_t tree_base(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
+int64_t tree_cum(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
+/* Of event nodes; of metric 0 in ns. */
+int64_t tree_elapsed(const struct tree *tree, uint32_t node, unsigned metric);
 /* The part of cum that was folded into this node. */
-uint64_t tree_folded(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
+int64_t tree_folded(const struct tree *tree, uint32_t node, enum tree_what what, unsigned metric);
 /* Samples of one metric that had the node innermost; struct tree_node has those of all. */
 uint64_t tree_samples(const struct tree *tree, uint32_t node, unsigned metric);
 /* Samples of one metric that passed the node (rule 3): it was the innermost of their frames between two calls. */
@@ -212,10 +223,12 @@ void tree_compare(const struct tree_set *set_a, const struct tree *a, const stru
 /* A routine over all of a tree: Cum counts it once per stack (its outermost instance), Cum2 once per instance. */
 struct tree_flat {
     uint32_t routine;
-    bool is_root;                                         /* the whole tree; no routine */
-    bool is_recursive;                                    /* Cum2 differs in meaning: some instance is below another */
-    uint64_t calls, samples, base, cum, cum2, elapsed_ns; /* elapsed_ns: once per stack */
-    uint64_t folded;                                      /* part of cum2 that was folded into the routine's instances */
+    bool is_root;      /* the whole tree; no routine */
+    bool is_recursive; /* Cum2 differs in meaning: some instance is below another */
+    uint64_t calls, samples;
+    int64_t base, cum, cum2;
+    int64_t elapsed; /* of the metric, once per stack */
+    int64_t folded;  /* part of cum2 that was folded into the routine's instances */
 };
 typedef VEC(struct tree_flat) tree_flats;
 /* The root, then routines in order of cum, then base, then name. Sum of base and folded over all rows = the root's cum. */
@@ -228,7 +241,7 @@ struct tree_arc {
     uint32_t routine;  /* the other one */
     bool is_recursive; /* rParent, rChild */
     uint64_t calls;    /* of TREE_SAMPLES: samples */
-    uint64_t base, cum;
+    int64_t base, cum;
 };
 struct tree_stanza {
     struct tree_flat self;

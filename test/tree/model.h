@@ -17,7 +17,7 @@ struct path {
 /* Something of a value that happened on a path. */
 struct happening {
     struct path path;
-    uint64_t value, wall;
+    int64_t value, wall;
     unsigned metric;
 };
 typedef VEC(struct happening) happenings;
@@ -28,12 +28,14 @@ struct model {
     happenings counted; /* metrics of events but time */
     happenings samples;
     happenings passed; /* what samples saw between two calls: the value is 0 */
+    happenings used;   /* metrics of events but time, by any thread of the process, while this was open */
     uint64_t returns_without_call, calls_without_return, unmatched_samples, lost_calls, lost_samples, lost_stacks, backward_times,
         open_at_end;
     /* State. */
     struct path open;
     uint64_t last;
-    bool has_started, is_running, is_unsure;
+    bool has_started, has_ended, is_running, is_unsure;
+    struct model *others; /* of the same process, in a ring; NULL: none */
 };
 
 static inline void model_deinit(struct model *model)
@@ -43,6 +45,7 @@ static inline void model_deinit(struct model *model)
     VEC_FREE(&model->counted);
     VEC_FREE(&model->samples);
     VEC_FREE(&model->passed);
+    VEC_FREE(&model->used);
 }
 
 static inline void model_time(struct model *model, uint64_t time)
@@ -51,7 +54,7 @@ static inline void model_time(struct model *model, uint64_t time)
         model->backward_times++;
         return;
     }
-    uint64_t passed = time - model->last;
+    int64_t passed = (int64_t)(time - model->last);
     model->last = time;
     if (passed)
         VEC_PUSH(&model->times, (struct happening){model->open, model->is_running ? passed : 0, passed, 0});
@@ -88,14 +91,27 @@ static inline void model_hang(struct path *path, const struct path *open, uint32
     }
 }
 
+/* All that is open in the process sees it. */
+static inline void model_use(struct model *model, const struct happening *happening)
+{
+    struct happening seen = *happening;
+    for (struct model *each = model; each; each = each->others == model ? NULL : each->others)
+        if (each->has_started && !each->has_ended) {
+            seen.path = each->open;
+            VEC_PUSH(&each->used, seen);
+        }
+}
+
 static inline void model_sample(struct model *model, const struct test_source *source, const struct trace_record *record)
 {
-    struct happening happening = {model->open, record->value, 0, record->metric};
+    struct happening happening = {model->open, (int64_t)record->value, 0, record->metric};
     if (record->number == TRACE_NONE) {
-        if (record->minor == TRACE_PLACE && record->metric)
+        if (record->minor == TRACE_PLACE && record->metric) {
             VEC_PUSH(&model->counted, happening);
-        else
+            model_use(model, &happening);
+        } else {
             VEC_PUSH(&model->samples, happening);
+        }
         return;
     }
     uint32_t frame[PATH_MAX_LEVELS], count = 0, matched_frames = 0, matched_calls = 0;
@@ -104,7 +120,12 @@ static inline void model_sample(struct model *model, const struct test_source *s
     uint32_t at = count;
     for (uint32_t stack = record->number; stack != TRACE_NONE; stack = source->stack.at[stack].parent)
         frame[--at] = source->frame.at[source->stack.at[stack].frame].function;
-    for (uint32_t call = 0; call < model->open.n; call++)
+    bool is_pc = record->minor == TRACE_PC || record->minor == TRACE_OFF_CPU_PC;
+    if (is_pc) {
+        matched_calls = model->open.n;
+        matched_frames = model->open.n && frame[0] == model->open.function[model->open.n - 1];
+    }
+    for (uint32_t call = 0; call < model->open.n && !is_pc; call++)
         for (uint32_t f = matched_frames; f < count; f++)
             if (frame[f] == model->open.function[call]) {
                 struct happening between = {.metric = record->metric};
@@ -115,7 +136,7 @@ static inline void model_sample(struct model *model, const struct test_source *s
                 matched_calls = call + 1;
                 break;
             }
-    if (!matched_calls && model->open.n)
+    if (!matched_calls && model->open.n && !is_pc)
         model->unmatched_samples++;
     model_hang(&happening.path, &model->open, matched_calls, frame + matched_frames, count - matched_frames);
     VEC_PUSH(&model->samples, happening);
@@ -142,7 +163,8 @@ static inline void model_add(struct model *model, const struct test_source *sour
         model->is_running = !has_switches || !is_switch || record->minor != TRACE_SWITCH_IN;
     }
     model_time(model, record->time_ns);
-    if (model->is_unsure && (record->major == TRACE_CALL || (record->major == TRACE_SAMPLE && record->minor == TRACE_TIMER))) {
+    if (model->is_unsure &&
+        (record->major == TRACE_CALL || (record->major == TRACE_SAMPLE && (record->minor == TRACE_TIMER || record->minor == TRACE_PC)))) {
         model->is_unsure = false;
         model->is_running = true;
     }
@@ -168,14 +190,15 @@ static inline void model_end(struct model *model, uint64_t end)
     if (model->has_started && end > model->last)
         model_time(model, end);
     model->open_at_end = model->open.n;
+    model->has_ended = true;
 }
 
 /* Adds what happened in `other`, as tree_merge() does. */
 static inline void model_merge(struct model *model, const struct model *other)
 {
-    happenings *to[] = {&model->times, &model->calls, &model->counted, &model->samples, &model->passed};
-    const happenings *from[] = {&other->times, &other->calls, &other->counted, &other->samples, &other->passed};
-    for (int i = 0; i < 5; i++)
+    happenings *to[] = {&model->times, &model->calls, &model->counted, &model->samples, &model->passed, &model->used};
+    const happenings *from[] = {&other->times, &other->calls, &other->counted, &other->samples, &other->passed, &other->used};
+    for (int i = 0; i < 6; i++)
         for (size_t j = 0; j < from[i]->n; j++)
             VEC_PUSH(to[i], from[i]->at[j]);
 }
@@ -198,7 +221,8 @@ static inline uint32_t path_count(const struct path *path, uint32_t levels, uint
 
 /* Over happenings of a metric that are exactly on the path, or below it too. */
 struct answer {
-    uint64_t count, value, wall, count_below, value_below, wall_below;
+    uint64_t count, count_below;
+    int64_t value, wall, value_below, wall_below;
 };
 
 static inline struct answer ask(const happenings *all, const struct path *path, unsigned metric)

@@ -205,7 +205,16 @@ static void switches_what_is_looked_at(void)
     CHECK(world.browse->line.at[4].style == BROWSE_SAMPLED, "style %d", world.browse->line.at[4].style);
     press(world.browse, "wm");
     browse_draw(world.browse, 80, 24);
-    LINE(2, "        2         0       100  100.0% v 2 threads");
+    LINE(2, "        2         0       100       100  100.0% v 2 threads");
+    press(world.browse, "a"); /* the root has callees */
+    browse_draw(world.browse, 80, 24);
+    bool has_self = false, has_child = false;
+    for (size_t i = 0; i < world.browse->line.n; i++) {
+        has_self |= strstr(line(world.browse, i), "Self    2 threads") != NULL;
+        has_child |= strstr(line(world.browse, i), "Child   main") != NULL;
+    }
+    CHECK(has_self && has_child, "the pane of the root");
+    press(world.browse, "a");
     STATE("mt", "1.1 1/2");
     STATE("t", "1.2 1/2");
     STATE("T", "1.1 1/2");

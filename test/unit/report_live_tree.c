@@ -107,7 +107,8 @@ int main(void)
     refuses(trees, REPORT_SPEEDSCOPE);
     refuses(trees, REPORT_CHROME);
     char *samples = report(trees, &(struct report_options){.view = REPORT_SAMPLES});
-    const char wanted[] = "Samples Value Name\n      1    11 x;y\n      1     7 C;A;m\n      1     5 C;A;m;n\n      1     3 x\n";
+    const char wanted[] =
+        "No Samples Value Name\n 1       1    11 x;y\n 2       1     7 C;A;m\n 3       1     5 C;A;m;n\n 4       1     3 x\n";
     if (strncmp(samples, wanted, strlen(wanted))) {
         printf("samples of trees:\n%s", samples);
         failures++;

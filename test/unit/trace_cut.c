@@ -271,11 +271,17 @@ static void foreign_files(const char *path)
     free(bytes);
     free(other_bytes);
 
+    make(path, 13, 400);
     bytes = read_file(metadata, &size);
-    uint8_t *digit = (uint8_t *)strstr((char *)bytes, "probity_layout = 1") + strlen("probity_layout = ");
-    *digit = '2';
+    uint8_t *digit = (uint8_t *)strstr((char *)bytes, "probity_layout = 2") + strlen("probity_layout = ");
+    *digit = '1'; /* has no less */
     write_file(metadata, bytes, size);
-    expect_error(path, "layout 2, this probity reads 1");
+    whole = (struct whole){0};
+    read_whole(path, &whole);
+    forget_whole(&whole);
+    *digit = '3';
+    write_file(metadata, bytes, size);
+    expect_error(path, "layout 3, this probity reads 1 to 2");
     write_file(metadata, (const uint8_t *)"/* CTF 1.8 */\nenv {};\n", 20);
     expect_error(path, "no trace of probity's");
     require(!unlink(metadata), "unlink");

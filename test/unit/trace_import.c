@@ -39,6 +39,10 @@ static void print_record(FILE *out, const struct trace *trace, uint32_t thread, 
         return;
     }
     const struct trace_metric *metric = &trace_metrics(trace, &count)[record->metric];
+    if (record->number == TRACE_NONE) {
+        fprintf(out, "use %" PRId64 " %s %s\n", (int64_t)record->value, metric->name, metric->unit);
+        return;
+    }
     fprintf(out, "sample ");
     print_stack(out, trace, record->number);
     fprintf(out, " = %" PRIu64 " %s %s\n", record->value, metric->name, metric->unit);
@@ -101,7 +105,16 @@ static const struct import_case cases[] = {
     {"no time", {.format = TRACE_FROM_EVENTS}, "0 1.1 enter f\nx 1.1 enter f\n", NULL, ":2:1: the time is missing"},
     {"no thread", {.format = TRACE_FROM_EVENTS}, "0 1 enter f\n", NULL, ":1:4: a dot is missing in PID.TID"},
     {"no blank", {.format = TRACE_FROM_EVENTS}, "0 1.1enter f\n", NULL, ":1:6: a blank is missing after PID.TID"},
-    {"another verb", {.format = TRACE_FROM_EVENTS}, "0 1.1 entered f\n", NULL, ":1:7: this is none of enter, return, sample"},
+    {"another verb", {.format = TRACE_FROM_EVENTS}, "0 1.1 entered f\n", NULL, ":1:7: this is none of enter, return, sample, use"},
+    {"what is used and given back",
+     {.format = TRACE_FROM_EVENTS},
+     "0 1.1 enter f\n1 1.1 use bytes 4096\n2 1.1 use files 1\n3 1.1 use bytes -9223372036854775807\n4 1.1 return f\n",
+     "0 1.1 enter f\n1 1.1 use 4096 bytes bytes\n2 1.1 use 1 files files\n3 1.1 use -9223372036854775807 bytes bytes\n4 1.1 return f\n",
+     NULL},
+    {"no amount", {.format = TRACE_FROM_EVENTS}, "0 1.1 use bytes\n", NULL, ":1:16: an amount is missing"},
+    {"an amount that is none", {.format = TRACE_FROM_EVENTS}, "0 1.1 use bytes -x\n", NULL, ":1:18: the amount is missing"},
+    {"an amount with a fraction", {.format = TRACE_FROM_EVENTS}, "0 1.1 use bytes 1.5\n", NULL, ":1:18: the amount is a whole number"},
+    {"a large amount", {.format = TRACE_FROM_EVENTS}, "0 1.1 use bytes 9223372036854775808\n", NULL, ":1:17: the amount is too large"},
     {"no name", {.format = TRACE_FROM_EVENTS}, "0 1.1 enter  \n", NULL, ":1:12: a name is missing"},
     {"no name in a stack", {.format = TRACE_FROM_EVENTS}, "0 1.1 sample a;;b\n", NULL, ":1:16: a name is missing"},
     {"no name at a stack's end", {.format = TRACE_FROM_EVENTS}, "0 1.1 sample a;\n", NULL, ":1:16: a name is missing"},

@@ -167,11 +167,13 @@ static void write_some(struct trace_writer *writer, struct written_trace *to, bo
     struct written_thread *by = &to->by_thread.at[thread];
     struct trace_record record = {.time_ns = to->now_ns,
                                   .major = (uint8_t)(TRACE_CALL + random_below(with_losses ? 5 : 4)),
-                                  .minor = (uint8_t)(1 + random_below(3)),
+                                  .minor = (uint8_t)(1 + random_below(5)),
                                   .metric = (uint16_t)random_below(to->metric.n),
                                   .value = random_next() >> random_below(64)};
     if (random_below(2))
         record.major = TRACE_CALL;
+    if (record.major == TRACE_CALL)
+        record.minor = (uint8_t)(1 + random_below(3));
     if (record.major == TRACE_SAMPLE && !to->stack.n)
         record.minor = TRACE_PLACE;
     record.number = record.major == TRACE_CALL     ? (uint32_t)random_below(to->function.n)

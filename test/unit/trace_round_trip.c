@@ -325,7 +325,9 @@ static int make(const char *path, uint64_t seed)
 
 static void print_record(const struct trace_record *record)
 {
-    static const char *const calls[] = {"", "enter", "return", "enter_tail"}, *const samples[] = {"", "timer", "off_cpu", "place"};
+    static const char *const calls[] = {"", "enter", "return", "enter_tail"}, *const samples[] = {"",      "timer", "off_cpu",
+                                                                                                  "place", "pc",    "off_cpu_pc"};
+    bool has_short = record->minor == TRACE_TIMER || record->minor == TRACE_PC;
     uint64_t time = record->time_ns, value = record->value;
     uint32_t number = record->number, metric = record->metric;
     printf("[%020" PRIu64 "] ", time);
@@ -334,11 +336,11 @@ static void print_record(const struct trace_record *record)
         printf("%s: { function = %u }\n", calls[record->minor], number);
         break;
     case TRACE_SAMPLE:
-        if (record->minor == TRACE_TIMER && !metric && value <= UINT32_MAX)
-            printf("timer: { stack = %u, value = %" PRIu64 " }\n", number, value);
+        if (has_short && !metric && value <= UINT32_MAX)
+            printf("%s: { stack = %u, value = %" PRIu64 " }\n", samples[record->minor], number, value);
         else
-            printf("%s%s: { stack = %d, metric = %u, value = %" PRIu64 " }\n", samples[record->minor],
-                   record->minor == TRACE_TIMER ? "_metric" : "", (int)number, metric, value);
+            printf("%s%s: { stack = %d, metric = %u, value = %" PRId64 " }\n", samples[record->minor], has_short ? "_metric" : "",
+                   (int)number, metric, value);
         break;
     case TRACE_THREAD:
         if (record->minor == TRACE_SWITCH_IN)

@@ -83,7 +83,8 @@ static void check_equal(const struct tree_set *set_a, const struct tree *a, cons
         for (int w = 0; w < 2; w++)
             for (unsigned m = 0; m < 3; m++)
                 CHECK(tree_base(a, i, w, m) == tree_base(b, i, w, m) && tree_cum(a, i, w, m) == tree_cum(b, i, w, m) &&
-                          tree_folded(a, i, w, m) == tree_folded(b, i, w, m) && tree_samples(a, i, m) == tree_samples(b, i, m),
+                          tree_folded(a, i, w, m) == tree_folded(b, i, w, m) && tree_samples(a, i, m) == tree_samples(b, i, m) &&
+                          tree_elapsed(a, i, m) == tree_elapsed(b, i, m),
                       "%s: values of node %u", what, i);
     }
 }

@@ -42,7 +42,8 @@ static void make_source(void)
 
 /* The same of both. */
 struct sums {
-    uint64_t calls, samples, value[2][METRICS];
+    uint64_t calls, samples;
+    int64_t value[2][METRICS];
 };
 
 /* Of the two trees of a thread, nodes and what was folded into them. */
@@ -84,7 +85,7 @@ static void check_inside(const struct tree *tree, const struct sums *in, const c
     size_t count;
     const struct tree_node *node = tree_nodes(tree, &count);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t cum = tree_base(tree, i, TREE_EVENTS, 0) + node[i].folded_base;
+        int64_t cum = tree_base(tree, i, TREE_EVENTS, 0) + (int64_t)node[i].folded_base;
         for (uint32_t child = node[i].first_child; child != TRACE_NONE; child = node[child].next_sibling)
             cum += tree_cum(tree, child, TREE_EVENTS, 0);
         SEED_CHECK(cum == tree_cum(tree, i, TREE_EVENTS, 0), "%s: cum of node %u", what, i);
@@ -139,6 +140,8 @@ static void step(struct thread *thread, uint32_t depth, uint32_t functions, uint
         record.minor = TRACE_PLACE;
         record.metric = (uint16_t)draw(METRICS);
         record.value = draw(1000);
+        if (record.metric)
+            record.value -= draw(900); /* given back */
         record.number = draw(4) ? draw((uint32_t)source.stack.n) : TRACE_NONE;
         thread->in.value[record.number == TRACE_NONE && record.metric ? TREE_EVENTS : TREE_SAMPLES][record.metric] += record.value;
     } else if (thread->n && (thread->n >= depth || draw(2))) {
@@ -247,9 +250,10 @@ static void test_hot_is_exact(void)
     size_t limit = 256 * 1024, peak;
     struct tree_set *set = tree_set_create(&from, &(struct tree_options){.memory_bytes = limit});
     struct tree *tree = tree_of_thread(set, 0, "1.1");
-    uint64_t now = 1, rounds = 100000;
+    uint64_t now = 1;
+    int64_t rounds = 100000;
     size_t before = mallinfo2().uordblks + mallinfo2().hblkhd, most = 0;
-    for (uint64_t i = 0; i < rounds; i++) {
+    for (int64_t i = 0; i < rounds; i++) {
         call(tree, &now, 0, TRACE_ENTER, 0);
         call(tree, &now, 5, TRACE_ENTER, 1);
         call(tree, &now, 100, TRACE_ENTER, 2);
@@ -273,10 +277,55 @@ static void test_hot_is_exact(void)
     CHECK(count > 100 && peak <= limit, "%zu nodes, %zu bytes", count, peak);
     /* malloc's own count: the limit, and what names and the allocator take. */
     CHECK(most < before + limit + 128 * 1024, "malloc says %zu, %zu before", most, before);
-    CHECK(node[1].calls == rounds && node[2].calls == rounds && node[3].calls == rounds, "hot calls");
+    uint64_t calls = (uint64_t)rounds;
+    CHECK(node[1].calls == calls && node[2].calls == calls && node[3].calls == calls, "hot calls");
     CHECK(tree_base(tree, 2, TREE_EVENTS, 0) == 100 * rounds && tree_base(tree, 3, TREE_EVENTS, 0) == 200 * rounds, "hot base");
-    CHECK(tree_cum(tree, 1, TREE_EVENTS, 0) == 308 * rounds && node[1].elapsed_ns == 308 * rounds, "hot cum");
+    CHECK(tree_cum(tree, 1, TREE_EVENTS, 0) == 308 * rounds && tree_elapsed(tree, 1, 0) == 308 * rounds, "hot cum");
     CHECK(tree_oddities(tree)->folded_nodes > 100000, "%llu folded", (unsigned long long)tree_oddities(tree)->folded_nodes);
+    tree_set_destroy(set);
+}
+
+static void count_value(struct tree *tree, uint64_t now, int64_t value)
+{
+    struct trace_record record = {
+        .time_ns = now, .major = TRACE_SAMPLE, .minor = TRACE_PLACE, .metric = 1, .number = TRACE_NONE, .value = (uint64_t)value};
+    tree_add(tree, &record, 1, false);
+}
+
+/* What takes much and gives all of it back is no noise, though nothing is left of it. Its elapsed is exact, too, whatever is folded. */
+static void test_what_is_given_back_stays(void)
+{
+    struct tree_source from = source_of(&source);
+    struct tree_set *set = tree_set_create(&from, &(struct tree_options){.memory_bytes = 256 * 1024});
+    struct tree *tree = tree_of_thread(set, 0, "1.1");
+    uint64_t now = 1, rounds = 20000;
+    for (uint64_t i = 0; i < rounds; i++) {
+        call(tree, &now, 0, TRACE_ENTER, 0);
+        call(tree, &now, 0, TRACE_ENTER, 1);
+        count_value(tree, now, 1000000);
+        call(tree, &now, 0, TRACE_RETURN, 1);
+        call(tree, &now, 0, TRACE_ENTER, 2);
+        count_value(tree, now, -999999);
+        call(tree, &now, 0, TRACE_RETURN, 2);
+        count_value(tree, now, -1);
+        call(tree, &now, 0, TRACE_RETURN, 0);
+        uint32_t noise[3] = {3 + draw(300), 3 + draw(300), 3 + draw(300)};
+        for (int n = 0; n < 3; n++)
+            call(tree, &now, 0, TRACE_ENTER, noise[n]);
+        for (int n = 3; n-- > 0;)
+            call(tree, &now, 1, TRACE_RETURN, noise[n]);
+    }
+    tree_end(tree, 0);
+    size_t count;
+    const struct tree_node *node = tree_nodes(tree, &count);
+    CHECK(tree_oddities(tree)->folded_nodes > 10000, "%llu folded", (unsigned long long)tree_oddities(tree)->folded_nodes);
+    CHECK(count > 3 && node[1].calls == rounds && node[2].calls == rounds && node[3].calls == rounds, "all of its calls");
+    int64_t all = (int64_t)rounds;
+    CHECK(!tree_cum(tree, 1, TREE_EVENTS, 1) && tree_base(tree, 1, TREE_EVENTS, 1) == -all &&
+              tree_base(tree, 2, TREE_EVENTS, 1) == 1000000 * all && tree_base(tree, 3, TREE_EVENTS, 1) == -999999 * all,
+          "its values");
+    CHECK(!tree_elapsed(tree, 1, 1) && tree_elapsed(tree, 2, 1) == 1000000 * all && tree_elapsed(tree, 3, 1) == -999999 * all,
+          "its elapsed");
     tree_set_destroy(set);
 }
 
@@ -299,7 +348,7 @@ static void test_stack_only_grows(void)
     tree_set_memory(set, &peak);
     CHECK(peak <= limit, "%zu bytes", peak);
     struct sums sums = sum_tree(tree);
-    CHECK(sums.calls == calls + 1 && sums.value[TREE_EVENTS][0] == now - 1, "sums");
+    CHECK(sums.calls == calls + 1 && sums.value[TREE_EVENTS][0] == (int64_t)now - 1, "sums");
     CHECK(tree_oddities(tree)->returns_without_call == 0 && tree_oddities(tree)->open_at_end == 0, "all returned");
     CHECK(tree_base(tree, 0, TREE_EVENTS, 0) == 1, "the thread's own");
     size_t count;
@@ -334,7 +383,8 @@ static void test_threads_come_and_go(void)
     CHECK(peak <= limit && tree_count(set) == 9, "%zu bytes", peak);
     tree_end(lasting, 0);
     struct sums sums = sum_tree(lasting);
-    CHECK(sums.calls == 400000 && sums.value[TREE_EVENTS][0] == lasting_now - 2, "sums: %llu calls", (unsigned long long)sums.calls);
+    CHECK(sums.calls == 400000 && sums.value[TREE_EVENTS][0] == (int64_t)lasting_now - 2, "sums: %llu calls",
+          (unsigned long long)sums.calls);
     for (size_t i = tree_count(set); i-- > 0;)
         tree_forget(set, tree_at(set, i));
     CHECK(tree_set_memory(set, NULL) == 0, "%zu bytes without a tree", tree_set_memory(set, NULL));
@@ -394,6 +444,7 @@ int main(int argc, char **argv)
         run_seed(&folded);
     CHECK(folded > 100 * count, "only %llu nodes were folded", (unsigned long long)folded);
     test_hot_is_exact();
+    test_what_is_given_back_stays();
     test_stack_only_grows();
     test_threads_come_and_go();
     test_one_tree_for_many(0, 8);

@@ -56,6 +56,8 @@ static void record(const struct program *program, struct thread *thread, uint8_t
     if (major == TRACE_SAMPLE) {
         record.metric = (uint16_t)draw(MODEL_METRICS);
         record.value = draw(4) ? draw(1000) : 0;
+        if (record.metric)
+            record.value -= draw(600); /* given back */
     }
     if (major == TRACE_LOSS)
         record.value = draw(5);
@@ -75,7 +77,7 @@ static void leave(struct program *program, struct thread *thread, bool is_record
 static void sample(struct program *program, struct thread *thread)
 {
     uint32_t frames[OPEN_MAX + 4], count = 0, from = 0;
-    uint8_t minor = (uint8_t)(TRACE_TIMER + draw(3));
+    uint8_t minor = (uint8_t)(TRACE_TIMER + draw(draw(3) ? 3 : 5));
     if (draw(8) == 0) {
         record(program, thread, TRACE_SAMPLE, minor, TRACE_NONE);
         return;
@@ -177,7 +179,7 @@ static void check_values(const struct checked *c, uint32_t i, const struct path 
     struct answer time = ask(&c->model->times, path, 0);
     SEED_CHECK(tree_base(c->tree, i, TREE_EVENTS, 0) == time.value, "%s: base of node %u", c->what, i);
     SEED_CHECK(tree_cum(c->tree, i, TREE_EVENTS, 0) == time.value_below, "%s: cum of node %u", c->what, i);
-    SEED_CHECK(c->node[i].is_sampled || c->node[i].elapsed_ns == time.wall_below, "%s: elapsed of node %u", c->what, i);
+    SEED_CHECK(c->node[i].is_sampled || tree_elapsed(c->tree, i, 0) == time.wall_below, "%s: elapsed of node %u", c->what, i);
     for (unsigned m = 0; m < MODEL_METRICS; m++) {
         struct answer sampled = ask(&c->model->samples, path, m), counted = ask(&c->model->counted, path, m);
         samples += sampled.count;
@@ -188,6 +190,9 @@ static void check_values(const struct checked *c, uint32_t i, const struct path 
         if (m) {
             SEED_CHECK(tree_base(c->tree, i, TREE_EVENTS, m) == counted.value, "%s: base of metric %u", c->what, m);
             SEED_CHECK(tree_cum(c->tree, i, TREE_EVENTS, m) == counted.value_below, "%s: cum of metric %u", c->what, m);
+            int64_t elapsed = c->node[i].is_sampled ? 0 : ask(&c->model->used, path, m).value_below;
+            SEED_CHECK(tree_elapsed(c->tree, i, m) == elapsed, "%s: elapsed of metric %u at node %u: %lld, not %lld", c->what, m, i,
+                       (long long)tree_elapsed(c->tree, i, m), (long long)elapsed);
         }
     }
     SEED_CHECK(c->node[i].samples == samples, "%s: all samples of node %u", c->what, i);
@@ -195,7 +200,7 @@ static void check_values(const struct checked *c, uint32_t i, const struct path 
 
 static void check_links(const struct checked *c)
 {
-    uint64_t sum = 0;
+    int64_t sum = 0;
     for (uint32_t i = 0; i < c->nodes; i++) {
         const struct tree_node *node = &c->node[i];
         uint32_t last = i, next = i + 1;
@@ -250,7 +255,8 @@ static void check_nodes(const struct checked *c, uint64_t threads)
 /* A row of numbers, by what happened. */
 struct row {
     bool exists, is_recursive;
-    uint64_t calls, base, cum, cum2, elapsed;
+    uint64_t calls;
+    int64_t base, cum, cum2, elapsed;
 };
 
 static const happenings *values_of(const struct checked *c, enum tree_what what, unsigned metric)
@@ -269,9 +275,13 @@ static struct row ask_routine(const struct checked *c, enum tree_what what, unsi
         if (one->metric != metric || !times)
             continue;
         row.cum += one->value;
-        row.cum2 += times * one->value;
-        row.elapsed += one->wall;
+        row.cum2 += (int64_t)times * one->value;
+        row.elapsed += metric ? 0 : one->wall;
         row.base += one->path.function[one->path.n - 1] == function ? one->value : 0;
+    }
+    for (size_t i = 0; i < c->model->used.n; i++) {
+        const struct happening *one = &c->model->used.at[i];
+        row.elapsed += one->metric == metric && path_count(&one->path, one->path.n, function) ? one->value : 0;
     }
     for (size_t i = 0; i < calls->n; i++) {
         const struct happening *one = &calls->at[i];
@@ -322,7 +332,7 @@ static void check_flat(const struct checked *c, enum tree_what what, unsigned me
     tree_flats flats;
     tree_flatten(c->set, c->tree, what, metric, &flats);
     size_t rows = 1;
-    uint64_t base = 0, cum = tree_cum(c->tree, 0, what, metric);
+    int64_t base = 0, cum = tree_cum(c->tree, 0, what, metric);
     for (uint32_t f = 0; f < c->program->functions; f++)
         rows += ask_routine(c, what, metric, f).exists;
     SEED_CHECK(rows == flats.n, "%s: %zu flat rows, not %zu", c->what, flats.n, rows);
@@ -341,7 +351,7 @@ static void check_flat(const struct checked *c, enum tree_what what, unsigned me
         SEED_CHECK((what == TREE_EVENTS ? flat->calls : flat->samples) == row.calls && flat->base == row.base, "%s: flat base", c->what);
         SEED_CHECK(flat->cum == row.cum && flat->cum2 == row.cum2, "%s: flat cum", c->what);
         SEED_CHECK(flat->is_recursive == row.is_recursive, "%s: flat recursion", c->what);
-        SEED_CHECK(what == TREE_SAMPLES || metric || flat->elapsed_ns == row.elapsed, "%s: flat elapsed", c->what);
+        SEED_CHECK(what == TREE_SAMPLES || flat->elapsed == row.elapsed, "%s: flat elapsed", c->what);
         SEED_CHECK(i == 1 || flats.at[i - 1].cum >= flat->cum, "%s: flat order", c->what);
     }
     SEED_CHECK(base == cum, "%s: flat sum", c->what);
@@ -368,7 +378,8 @@ static void check_stanza(const struct checked *c, enum tree_what what, unsigned 
                          const struct tree_stanza *stanza)
 {
     const struct tree_flat *self = &stanza->self;
-    uint64_t calls = 0, base = 0, parents = 0, all_parents = 0, children = 0;
+    uint64_t calls = 0;
+    int64_t base = 0, parents = 0, all_parents = 0, children = 0;
     uint32_t function = function_of(c, self->routine), rows = 0;
     for (size_t i = 0; i < stanza->parent.n; i++) {
         const struct tree_arc *arc = &stanza->parent.at[i];
@@ -483,32 +494,66 @@ static void emit_to(void *tree, const struct trace_record *record)
     tree_add(tree, record, 1, false);
 }
 
-static void run_thread(struct program *program, struct tree_set *set, struct tree *tree, struct thread *thread, uint32_t steps)
+static void check_snapshot(struct program *program, struct tree_set *set, const struct tree *tree, struct thread *thread)
 {
-    uint32_t snapshot_at = draw(4 * steps), added = 0;
-    thread->now = draw(1000);
+    struct model so_far = thread->model;
+    struct tree *snapshot = tree_snapshot(tree, thread->now + 5);
+    /* The model's lists may grow for the snapshot's last interval only. */
+    size_t times = so_far.times.n;
+    model_end(&so_far, thread->now + 5);
+    check_tree(program, set, snapshot, &so_far, "snapshot", 1);
+    so_far.times.n = times;
+    thread->model.times = so_far.times;
+    tree_destroy_snapshot(snapshot);
+}
+
+/* Some steps, whose records the tree gets in pieces of any size. */
+static void run_thread(struct program *program, struct tree *tree, struct thread *thread, uint32_t steps)
+{
+    size_t added = thread->records.n;
     for (uint32_t i = 0; i < steps; i++) {
         step(program, thread);
-        /* In pieces of any size. */
         if (i + 1 == steps || !draw(5)) {
             tree_add(tree, thread->records.at + added, thread->records.n - added, program->has_switches);
-            added = (uint32_t)thread->records.n;
-        }
-        if (i == snapshot_at && added == thread->records.n) {
-            struct model so_far = thread->model;
-            struct tree *snapshot = tree_snapshot(tree, thread->now + 5);
-            /* The model's lists may grow for the snapshot's last interval only. */
-            size_t times = so_far.times.n;
-            model_end(&so_far, thread->now + 5);
-            check_tree(program, set, snapshot, &so_far, "snapshot", 1);
-            so_far.times.n = times;
-            thread->model.times = so_far.times;
-            tree_destroy_snapshot(snapshot);
+            added = thread->records.n;
         }
     }
-    uint64_t end = draw(2) ? thread->now + draw(10) : 0;
-    tree_end(tree, end);
-    model_end(&thread->model, end);
+}
+
+/* Threads of one process or of two take turns. */
+static void run_threads(struct program *program, struct tree_set *set, struct thread *threads, uint32_t count)
+{
+    uint32_t left[THREADS_MAX], snapshot_at[THREADS_MAX], running = count;
+    struct model *of_process[2] = {NULL, NULL};
+    for (uint32_t t = 0; t < count; t++) {
+        uint32_t process = draw(2);
+        left[t] = 1 + draw(draw(8) ? 60 : 200);
+        snapshot_at[t] = draw(4 * left[t]);
+        threads[t].now = draw(1000);
+        tree_join(tree_of_thread(set, t, t ? "1.2" : "1.1"), process);
+        struct model *model = &threads[t].model, **first = &of_process[process];
+        model->others = *first ? (*first)->others : model;
+        if (*first)
+            (*first)->others = model;
+        *first = model;
+    }
+    while (running) {
+        uint32_t t = draw(count), steps = 1 + draw(12);
+        struct tree *tree = tree_of_thread(set, t, "");
+        if (!left[t])
+            continue;
+        steps = steps < left[t] ? steps : left[t];
+        run_thread(program, tree, &threads[t], steps);
+        left[t] -= steps;
+        if (snapshot_at[t] >= left[t] && snapshot_at[t] < left[t] + steps)
+            check_snapshot(program, set, tree, &threads[t]);
+        if (left[t])
+            continue;
+        uint64_t end = draw(2) ? threads[t].now + draw(10) : 0;
+        tree_end(tree, end);
+        model_end(&threads[t].model, end);
+        running--;
+    }
 }
 
 static void run_seed(void)
@@ -524,9 +569,9 @@ static void run_seed(void)
     struct tree_set *set = tree_set_create(&source, &(struct tree_options){.by = TREE_BY_FUNCTION});
     uint32_t count = draw(3) ? 1 : 1 + draw(THREADS_MAX);
     memset(threads, 0, sizeof threads);
+    run_threads(&program, set, threads, count);
     for (uint32_t t = 0; t < count; t++) {
-        struct tree *tree = tree_of_thread(set, t, t ? "1.2" : "1.1");
-        run_thread(&program, set, tree, &threads[t], 1 + draw(draw(8) ? 60 : 200));
+        struct tree *tree = tree_of_thread(set, t, "");
         check_tree(&program, set, tree, &threads[t].model, "thread", 1);
         check_oddities(tree, &threads[t].model, "thread");
         model_merge(&all, &threads[t].model);

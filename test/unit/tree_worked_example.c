@@ -342,6 +342,78 @@ static void test_metrics(void)
     world_deinit(&world);
 }
 
+static void count_value(struct tree *tree, uint64_t time, int64_t value)
+{
+    struct trace_record record = {
+        .time_ns = time, .major = TRACE_SAMPLE, .minor = TRACE_PLACE, .metric = 1, .number = TRACE_NONE, .value = (uint64_t)value};
+    tree_add(tree, &record, 1, false);
+}
+
+/* Two threads of one process and one of another: base is what the stack used, elapsed what the process did meanwhile; and giving back. */
+static void test_elapsed_of_metrics(void)
+{
+    struct world world;
+    world_init(&world);
+    struct tree *second = tree_of_thread(world.set, 1, "pid.2"), *other = tree_of_thread(world.set, 2, "other");
+    tree_join(world.tree, 7);
+    tree_join(second, 7);
+    tree_join(other, 8);
+    play_from(&world, world.tree, "CA", 0, false);
+    count_value(world.tree, 2, 100);
+    play_from(&world, second, "B", 3, false);
+    count_value(second, 4, 30);
+    play_from(&world, other, "X", 4, false);
+    count_value(other, 5, 1000);
+    play_from(&world, world.tree, "a", 6, false);
+    count_value(second, 7, -50);
+    play_from(&world, world.tree, "c", 8, false);
+    count_value(second, 9, 5);
+    tree_end(world.tree, 0);
+    play_from(&world, second, "b", 10, false);
+    tree_use(world.set, 7,
+             &(struct trace_record){.major = TRACE_SAMPLE, .minor = TRACE_PLACE, .metric = 1, .number = TRACE_NONE, .value = 7}, 1);
+    count_value(second, 11, 1);
+    tree_end(second, 0);
+    tree_end(other, 0);
+    const struct {
+        const struct tree *tree;
+        uint32_t node;
+        int64_t base, cum, elapsed;
+        const char *what;
+    } expected[] = {{world.tree, 0, 0, 100, 85, "the first thread, until its last record"},
+                    {world.tree, 1, 0, 100, 80, "C"},
+                    {world.tree, 2, 100, 100, 130, "A"},
+                    {second, 0, 1, -14, -7, "the second thread"},
+                    {second, 1, -15, -15, -15, "B"},
+                    {other, 1, 1000, 1000, 1000, "X"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        int64_t base = tree_base(expected[i].tree, expected[i].node, TREE_EVENTS, 1);
+        int64_t cum = tree_cum(expected[i].tree, expected[i].node, TREE_EVENTS, 1);
+        int64_t elapsed = tree_elapsed(expected[i].tree, expected[i].node, 1);
+        CHECK(base == expected[i].base && cum == expected[i].cum && elapsed == expected[i].elapsed, "%s: %lld %lld %lld", expected[i].what,
+              (long long)base, (long long)cum, (long long)elapsed);
+    }
+    world_deinit(&world);
+}
+
+/* Of a pc alone it is known which call is the innermost. */
+static void test_pc(void)
+{
+    struct world world;
+    world_init(&world);
+    play_from(&world, world.tree, "CA", 0, false);
+    struct trace_record pc[] = {record_of(2, TRACE_SAMPLE, TRACE_PC, add_stack(&world.source, (uint32_t[]){A}, 1)),
+                                record_of(3, TRACE_SAMPLE, TRACE_PC, add_stack(&world.source, (uint32_t[]){X}, 1)),
+                                record_of(4, TRACE_SAMPLE, TRACE_OFF_CPU_PC, add_stack(&world.source, (uint32_t[]){C}, 1))};
+    pc[0].value = pc[1].value = pc[2].value = 2;
+    tree_add(world.tree, pc, 3, false);
+    tree_end(world.tree, 0);
+    check_tree("pc", world.set, world.tree, TREE_SAMPLES,
+               "0 1 0 0 6 pid.tid\n1 1 0 0 6 -C\n2 1 1 2 6 --A\n3 1 1 2 2 ---+X\n3 2 1 2 2 ---+C\n");
+    CHECK(tree_oddities(world.tree)->unmatched_samples == 0, "none is unmatched");
+    world_deinit(&world);
+}
+
 static void test_snapshot(void)
 {
     struct world world;
@@ -523,6 +595,8 @@ int main(void)
     test_switches();
     test_backward_time();
     test_metrics();
+    test_elapsed_of_metrics();
+    test_pc();
     test_snapshot();
     test_lines();
     test_inlined();
