@@ -33,7 +33,9 @@ static const char usage_text[] =
     "                       values above 0 count. NAME-=... gives back, NAME+=... takes values with their sign\n"
     "      --stacks-at SPEC record the stack at each call of MODULE:FUNCTION, or with :return at its returns\n"
     "      --codes LIST     record only these: call, sample, thread, or minor codes of them: call.enter, call.return, sample.timer,\n"
-    "                       sample.off_cpu, sample.place, thread.switch\n"
+    "                       sample.off_cpu, sample.pc, sample.off_cpu_pc, sample.place, thread.switch; or all but those with a - before\n"
+    "                       them. What is not selected is not probed, sampled or paid for\n"
+    "      --stacks whole|none  what samples have: whole stacks, or the pc alone, which costs less\n"
     "      --climb[=SHARE]  besides, climb from hot spots to their causes, as `probity climb --threshold SHARE` does, in the one process "
     "or "
     "the\n"
@@ -190,6 +192,14 @@ static struct err *parse_clock(struct recording *recording, const char *text)
     return NULL;
 }
 
+static struct err *parse_sampled(struct recording *recording, const char *text)
+{
+    if (strcmp(text, "whole") && strcmp(text, "none"))
+        return err_new(ERR_USAGE, "--stacks: %s: it is whole or none", text);
+    recording->options.is_pc_only = !strcmp(text, "none");
+    return NULL;
+}
+
 static struct err *parse_climb(struct recording *recording, const char *share)
 {
     recording->climb = climb_usual;
@@ -232,6 +242,8 @@ static struct err *parse_option(struct recording *recording, int option, bool *h
         return parse_stacks(recording, optarg);
     case 'C':
         return parse_codes(recording, optarg);
+    case 'S':
+        return parse_sampled(recording, optarg);
     case 'M':
         return parse_bytes(optarg, &recording->options.memory_bytes);
     case 'K':
@@ -263,12 +275,14 @@ static struct err *parse_option(struct recording *recording, int option, bool *h
 static struct err *parse(struct recording *recording, int argc, char **argv, bool *help)
 {
     enum { USUAL_HZ = 999 };
-    static const struct option options[] = {
-        {"pid", required_argument, NULL, 'p'},   {"duration", required_argument, NULL, 'd'}, {"clock", required_argument, NULL, 'k'},
-        {"calls", required_argument, NULL, 'c'}, {"metric", required_argument, NULL, 'm'},   {"memory", required_argument, NULL, 'M'},
-        {"climb", optional_argument, NULL, 'K'}, {"live-tree", no_argument, NULL, 't'},      {"stacks-at", required_argument, NULL, 's'},
-        {"follow", no_argument, NULL, 'f'},      {"traps", no_argument, NULL, 'T'},          {"verbose", no_argument, NULL, 'v'},
-        {"codes", required_argument, NULL, 'C'}, {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},       {"duration", required_argument, NULL, 'd'},
+                                            {"clock", required_argument, NULL, 'k'},     {"calls", required_argument, NULL, 'c'},
+                                            {"metric", required_argument, NULL, 'm'},    {"memory", required_argument, NULL, 'M'},
+                                            {"climb", optional_argument, NULL, 'K'},     {"live-tree", no_argument, NULL, 't'},
+                                            {"stacks-at", required_argument, NULL, 's'}, {"follow", no_argument, NULL, 'f'},
+                                            {"traps", no_argument, NULL, 'T'},           {"verbose", no_argument, NULL, 'v'},
+                                            {"codes", required_argument, NULL, 'C'},     {"help", no_argument, NULL, 'h'},
+                                            {"stacks", required_argument, NULL, 'S'},    {NULL, 0, NULL, 0}};
     opterr = 0;
     ERR_TRY(cmd_split_command(&argc, argv, &recording->options.command));
     for (int option; !*help && (option = getopt_long(argc, argv, "+o:p:d:F:qvh", options, NULL)) != -1;)

@@ -56,7 +56,9 @@ struct record_options {
     size_t n_calls;
     const struct record_metric *metric;
     size_t n_metrics;
-    const struct trace_codes *codes;   /* what is recorded, by code; NULL: all */
+    const struct trace_codes *codes;   /* what is recorded, by code; NULL: all. What is not selected is not paid for either */
+    bool is_pc_only;                   /* samples are of the pc alone: no stack is copied or walked */
+    bool entries_only;                 /* returns of calls have no probes: set where their code is not selected */
     bool live_tree;                    /* trees are built while recording, and only these are written */
     size_t memory_bytes;               /* live_tree: for their nodes, and stacks; 0: as is usual */
     const struct climb_options *climb; /* a climb in the process, which is the only one, or in the command; NULL: none */

@@ -34,9 +34,10 @@ static char *command_line(char *const *command)
 }
 
 /* Perf events may be forbidden: asked on ourselves. */
-static bool may_sample(void)
+static bool may_sample(const struct record_options *options)
 {
-    struct sample_set *set = sample_set_create(&(struct sample_options){.want_switches = true});
+    bool wants_switches = !options->codes || options->codes->minors[TRACE_THREAD];
+    struct sample_set *set = sample_set_create(&(struct sample_options){.want_switches = wants_switches, .want_tasks = true});
     struct err *error = sample_set_add(set, getpid());
     bool may = !error;
     err_free(error);
@@ -57,7 +58,7 @@ static struct err *create_writer(struct record_run *run)
                                 .start_ns = run->start_ns,
                                 .start_realtime_ns = (uint64_t)day.tv_sec * SECOND_NS + (uint64_t)day.tv_nsec,
                                 .period_ns = run->options->hz ? SECOND_NS / run->options->hz : 0,
-                                .has_switches = run->has_switches && (!run->options->codes || run->options->codes->minors[TRACE_THREAD]),
+                                .has_switches = record_has_switches(run),
                                 .has_off_cpu = run->options->is_wall};
     struct err *error = trace_writer_create(run->options->path, &about, &run->writer);
     free(command);
@@ -68,7 +69,7 @@ static void add_call_specs(struct record_run *run, enum spec_point point)
 {
     for (size_t i = 0; i < run->options->n_calls; i++) {
         struct spec spec = run->options->call[i];
-        if (spec.excludes && point == SPEC_RETURN)
+        if (point == SPEC_RETURN && (spec.excludes || run->options->entries_only))
             continue;
         spec.point = point;
         VEC_PUSH(&run->spec, spec);
@@ -403,8 +404,9 @@ static struct err *record(struct record_run *run)
     int signal_fd = interrupt_fd(0);
     signal(SIGXFSZ, SIG_IGN); /* the trace is too large: write() says so */
     run->tables = unwind_tables_create();
-    run->has_switches = may_sample();
-    if (!run->has_switches && !run->options->quiet)
+    bool wants_kernel = record_wants_kernel(run->options);
+    run->has_switches = wants_kernel && may_sample(run->options);
+    if (wants_kernel && !run->has_switches && !run->options->quiet)
         fputs("probity: perf events are not permitted here: when threads run is not known, and time is elapsed time\n",
               run->options->messages);
     struct err *error = create_writer(run);
@@ -412,7 +414,7 @@ static struct err *record(struct record_run *run)
         record_trees_create(run);
     if (!error)
         run->unknown_frame = record_unknown_frame(run, "[unknown]");
-    if (!error && (run->has_switches || run->options->hz))
+    if (!error && wants_kernel && (run->has_switches || run->options->hz))
         error = record_samples_create(run);
     if (!error)
         error = create_probes(run);
@@ -478,8 +480,11 @@ static void deinit(struct record_run *run)
 
 struct err *record_run(const struct record_options *options, struct record_summary *out)
 {
-    struct record_run run = {.options = options, .memory.fd = -1};
-    struct err *error = record(&run);
+    struct record_options selected = *options;
+    struct record_run run = {.options = &selected, .memory.fd = -1};
+    struct err *error = record_select(&selected);
+    if (!error)
+        error = record(&run);
     if (run.writer) {
         struct trace_written written = trace_writer_written(run.writer);
         bool is_empty = error && !run.summary.calls && !run.summary.samples;

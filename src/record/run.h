@@ -278,6 +278,15 @@ uint64_t record_climb_wait_ns(const struct record_run *run, uint64_t most_ns);
 /* What was learnt becomes part of the trace. The processes have been detached from. */
 void record_climb_finish(struct record_run *run);
 
+/* ---- select.c ---- */
+
+/* What is left of the options when only what has their codes is wanted. ERR_USAGE: nothing. */
+struct err *record_select(struct record_options *options);
+/* Whether it is recorded when threads run. */
+bool record_has_switches(const struct record_run *run);
+/* Whether the kernel is asked for anything: samples, switches, or what code is mapped where, for stacks. */
+bool record_wants_kernel(const struct record_options *options);
+
 /* ---- abandon.c ---- */
 
 /* Reads on behind records that nobody will commit. */
@@ -352,7 +361,7 @@ pid_t record_command(const struct record_run *run);
 static inline void record_write(struct record_run *run, struct record_thread *thread, const struct trace_record *record)
 {
     const struct trace_codes *codes = run->options->codes;
-    if (codes && !(codes->minors[record->major] >> record->minor & 1))
+    if (codes && record->major != TRACE_LOSS && !(codes->minors[record->major] >> record->minor & 1))
         return;
     if (run->trees)
         record_tree_add(run, thread, record);

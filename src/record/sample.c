@@ -109,6 +109,14 @@ static uint32_t walk(struct record_run *run, struct record_thread *thread, const
     return record_stack_of(run, process, pcs, result.count);
 }
 
+/* The pc's function, with those that it is inlined in. */
+static uint32_t place_of(struct record_run *run, const struct record_thread *thread, const struct load_standing *standing)
+{
+    if (!standing->pc)
+        return record_define_stack(run, TRACE_NONE, run->unknown_frame);
+    return push_frames(run, process_to_walk(thread->process), TRACE_NONE, standing->pc, false);
+}
+
 /* ---- samples ---- */
 
 static void take(void *context, const struct sample *sample)
@@ -127,14 +135,17 @@ static void take(void *context, const struct sample *sample)
         return; /* what is left of a thread's time, which nobody asked for */
     record_trim_stacks(run);
     uint32_t *last = &thread->stack[sample->off_cpu];
+    bool is_pc = run->options->is_pc_only;
     if (!sample->again)
-        *last = walk(run, thread, sample, &standing);
+        *last = is_pc ? place_of(run, thread, &standing) : walk(run, thread, sample, &standing);
     uint32_t stack = *last;
     if (stack == TRACE_NONE)
         stack = record_define_stack(run, TRACE_NONE, run->unknown_frame);
     struct trace_record record = {.time_ns = sample->time_ns,
                                   .major = TRACE_SAMPLE,
-                                  .minor = sample->off_cpu ? TRACE_OFF_CPU : TRACE_TIMER,
+                                  .minor = sample->off_cpu ? (is_pc ? TRACE_OFF_CPU_PC : TRACE_OFF_CPU)
+                                           : is_pc         ? TRACE_PC
+                                                           : TRACE_TIMER,
                                   .number = stack,
                                   .value = sample->weight_ns};
     record_write(run, thread, &record);
@@ -153,11 +164,12 @@ static void tell(void *context, const struct sample_news *news)
 
 struct err *record_samples_create(struct record_run *run)
 {
+    bool has_stacks = run->options->hz && !run->options->is_pc_only;
     struct sample_options options = {.period_ns = run->options->hz ? 1000000000u / run->options->hz : 0,
                                      .clock = run->options->is_wall ? SAMPLE_WALL : SAMPLE_CPU,
-                                     .stack_bytes = run->options->hz ? STACK_BYTES : 0,
-                                     .less_stack_bytes = run->options->hz ? LESS_STACK_BYTES : 0,
-                                     .want_switches = true,
+                                     .stack_bytes = has_stacks ? STACK_BYTES : 0,
+                                     .less_stack_bytes = has_stacks ? LESS_STACK_BYTES : 0,
+                                     .want_switches = record_has_switches(run) || run->options->climb,
                                      .want_tasks = true,
                                      .want_maps = true,
                                      .follow_exec = true,

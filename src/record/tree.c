@@ -57,7 +57,7 @@ static void remove_done(struct record_tree *tree, int part)
 /* Takes what is not later than `up_to_ns` out of both parts, in order; calls come before the rest of the same time. */
 static void advance(struct record_run *run, struct record_tree *tree, uint64_t up_to_ns)
 {
-    bool has_switches = run->has_switches && (!run->options->codes || run->options->codes->minors[TRACE_THREAD]);
+    bool has_switches = record_has_switches(run);
     size_t *calls = &tree->done[0], *rest = &tree->done[1];
     for (;;) {
         const struct trace_record *next = *rest < tree->part[1].n ? &tree->part[1].at[*rest] : NULL;

@@ -21,17 +21,36 @@ static const struct {
     {"thread.switch", TRACE_THREAD, 1 << TRACE_SWITCH_IN | 1 << TRACE_SWITCH_OUT},
 };
 
+static bool is_empty(const struct trace_codes *codes)
+{
+    unsigned any = 0;
+    for (size_t i = 0; i < sizeof codes->minors / sizeof *codes->minors; i++)
+        any |= codes->minors[i];
+    return !any;
+}
+
+static bool take_name(const char *name, size_t length, bool excludes, struct trace_codes *codes)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof code / sizeof *code; i++)
+        if (strlen(code[i].name) == length && !strncmp(code[i].name, name, length)) {
+            uint16_t *minors = &codes->minors[code[i].major];
+            *minors = (uint16_t)(excludes ? *minors & ~code[i].minors : *minors | code[i].minors);
+            found = true;
+        }
+    return found;
+}
+
 bool trace_codes_parse(const char *list, struct trace_codes *codes, const char **wrong)
 {
+    if (list[0] == '-' && is_empty(codes))
+        memset(codes->minors, 0xff, sizeof codes->minors);
     for (const char *at = list;; at++) {
-        size_t length = strcspn(at, ","), found = 0;
-        for (size_t i = 0; i < sizeof code / sizeof *code; i++)
-            if (strlen(code[i].name) == length && !strncmp(code[i].name, at, length)) {
-                codes->minors[code[i].major] |= code[i].minors;
-                found = 1;
-            }
+        bool excludes = *at == '-';
         *wrong = at;
-        if (!found)
+        at += excludes;
+        size_t length = strcspn(at, ",");
+        if (!take_name(at, length, excludes, codes))
             return false;
         at += length;
         if (!*at)

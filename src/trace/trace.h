@@ -113,11 +113,11 @@ enum trace_minor {
 enum trace_loss { TRACE_LOSS_CALLS, TRACE_LOSS_SAMPLES, TRACE_LOSS_STACKS, TRACE_LOSSES };
 
 /* What a code does not use is 0 when it is read back. */
-/* Codes by name: a major code ("sample") or a minor one of it ("sample.timer"). */
+/* Codes by name: a major code ("sample") or a minor one of it ("sample.timer"); with a minus before it, all but these. */
 struct trace_codes {
     uint16_t minors[TRACE_LOSS + 1]; /* by major code: a bit for each minor one */
 };
-/* Adds the codes of a list with commas. False: a name is not known; *wrong points to it. */
+/* Adds the codes of a list with commas, or takes away those with a minus: from all, where nothing was added before. False: a name is not known; *wrong points to it. */
 bool trace_codes_parse(const char *list, struct trace_codes *codes, const char **wrong);
 
 struct trace_record {
