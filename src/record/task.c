@@ -279,8 +279,9 @@ static void start(struct record_run *run, const struct sample_news *news, uint32
     struct record_thread *thread = find_thread(run, news->pid, news->tid);
     /* A call may have told of the thread before the news came; an older one has ended. */
     bool is_known = thread && !thread->has_ended;
+    uint64_t start_ns = news->start_ns && news->start_ns < news->time_ns ? news->start_ns : news->time_ns;
     if (!is_known)
-        thread = record_add_thread(run, record_process_of(run, news->pid, parent, news->time_ns), news->tid, news->time_ns, news->name);
+        thread = record_add_thread(run, record_process_of(run, news->pid, parent, news->time_ns), news->tid, start_ns, news->name);
     thread->is_told = true;
 }
 
@@ -334,6 +335,17 @@ static void switch_thread(struct record_run *run, const struct sample_news *news
     write_switch(run, thread, news->time_ns, news->kind == SAMPLE_IN, news->preempted);
 }
 
+static void write_account(struct record_run *run, const struct sample_news *news)
+{
+    struct record_thread *thread = record_thread_of(run, news->pid, news->tid, news->time_ns);
+    const uint64_t ns[TRACE_ACCOUNTS] = {[TRACE_ACCOUNT_RAN] = news->ran_ns, [TRACE_ACCOUNT_ESTIMATED] = news->estimated_ns};
+    for (uint32_t i = 0; i < TRACE_ACCOUNTS; i++) {
+        struct trace_record record = {.time_ns = news->time_ns, .major = TRACE_THREAD, .minor = TRACE_RAN, .number = i, .value = ns[i]};
+        if (ns[i])
+            record_write(run, thread, &record);
+    }
+}
+
 void record_take_news(struct record_run *run, const struct sample_news *news)
 {
     struct record_thread *thread;
@@ -363,6 +375,9 @@ void record_take_news(struct record_run *run, const struct sample_news *news)
     case SAMPLE_IN:
     case SAMPLE_OUT:
         switch_thread(run, news);
+        break;
+    case SAMPLE_RAN:
+        write_account(run, news);
         break;
     case SAMPLE_MAP:
         thread = record_thread_of(run, news->pid, news->tid, news->time_ns);

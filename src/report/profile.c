@@ -52,10 +52,20 @@ static void choose_threads(struct profile *profile, const struct report_options 
 struct reading {
     const struct profile *profile;
     struct profile_thread *thread;
-    bool is_running;
+    bool is_running, has_account;
     uint64_t running_since; /* while it runs */
     uint64_t cpu_ns, sampled_ns;
 };
+
+static void count_account(struct reading *reading, const struct trace_record *record)
+{
+    if (record->number != TRACE_ACCOUNT_RAN)
+        return;
+    reading->cpu_ns = record->value;
+    reading->has_account = true;
+    if (reading->is_running)
+        reading->running_since = record->time_ns;
+}
 
 static void count_switch(struct reading *reading, const struct trace_record *record)
 {
@@ -84,7 +94,10 @@ static void count_record(struct reading *reading, const struct trace_record *rec
             reading->sampled_ns += record->value;
         break;
     case TRACE_THREAD:
-        count_switch(reading, record);
+        if (record->minor == TRACE_RAN)
+            count_account(reading, record);
+        else
+            count_switch(reading, record);
         break;
     case TRACE_TREE:
         thread->is_tree = true;
@@ -118,14 +131,14 @@ static bool read_batch(void *context, const struct trace_record *records, size_t
 }
 
 /* A tree that was built while recording is all there is of its thread. */
-static void count_tree(struct profile_thread *thread)
+static void count_tree(struct profile_thread *thread, bool has_switches)
 {
     size_t count;
     const struct tree_node *node = tree_nodes(thread->tree, &count);
     thread->samples = 0;
     for (size_t i = 0; i < count; i++)
         thread->samples += node[i].samples;
-    enum tree_what what = tree_has(thread->tree, TREE_SAMPLES, 0) ? TREE_SAMPLES : TREE_EVENTS;
+    enum tree_what what = !has_switches && tree_has(thread->tree, TREE_SAMPLES, 0) ? TREE_SAMPLES : TREE_EVENTS;
     thread->cpu_ns = (uint64_t)tree_cum(thread->tree, 0, what, 0);
 }
 
@@ -138,10 +151,12 @@ static void end_reading(struct reading *reading)
     uint64_t end_ns = trace_threads(reading->profile->trace, &count)[thread->thread].end_ns;
     if (reading->is_running)
         reading->cpu_ns += (end_ns > thread->last_ns ? end_ns : thread->last_ns) - reading->running_since;
-    thread->cpu_ns = thread->switches ? reading->cpu_ns : reading->sampled_ns ? reading->sampled_ns : thread->last_ns - thread->first_ns;
+    bool is_known = thread->switches || reading->has_account;
+    thread->cpu_ns = is_known ? reading->cpu_ns : reading->sampled_ns ? reading->sampled_ns : thread->last_ns - thread->first_ns;
     tree_end(thread->tree, 0);
+    thread->estimated_ns = tree_oddities(thread->tree)->estimated_ns;
     if (thread->is_tree)
-        count_tree(thread);
+        count_tree(thread, reading->profile->info->about.has_switches);
 }
 
 static struct err *read_thread(const struct profile *profile, struct profile_thread *thread)
@@ -411,9 +426,20 @@ static void note(FILE *out, uint64_t count, const char *one, const char *many)
         fprintf(out, "%" PRIu64 " %s\n", count, count == 1 ? one : many);
 }
 
+/* Less than a hundredth is no news: what a switch costs is never told to the nanosecond. */
+static void note_estimate(FILE *out, uint64_t estimated_ns, uint64_t cpu_ns)
+{
+    if (estimated_ns && estimated_ns >= cpu_ns / 100)
+        fprintf(
+            out,
+            "of %.3f ms of processor time, %.1f %% of all, it was estimated when it was used (threads switched too often to be followed)\n",
+            (double)estimated_ns / 1e6, cpu_ns ? 100 * (double)estimated_ns / (double)cpu_ns : 100);
+}
+
 char *profile_notes(const struct profile *profile)
 {
     struct tree_oddities sum = {0};
+    uint64_t cpu_ns = 0;
     for (size_t i = 0; i < profile->thread.n; i++) {
         const struct profile_thread *thread = &profile->thread.at[i];
         if (!thread->tree)
@@ -429,6 +455,8 @@ char *profile_notes(const struct profile *profile)
         sum.lost_stacks += odd->lost_stacks;
         sum.open_at_end += odd->open_at_end;
         sum.ignored_records += odd->ignored_records;
+        sum.estimated_ns += odd->estimated_ns;
+        cpu_ns += thread->cpu_ns;
     }
     char *text = NULL;
     size_t bytes;
@@ -438,6 +466,7 @@ char *profile_notes(const struct profile *profile)
     note(out, sum.lost_calls, "call event was lost: calls around it may be wrong", "call events were lost: calls around them may be wrong");
     note(out, sum.lost_samples, "sample was lost", "samples were lost");
     note(out, sum.lost_stacks, "sample has no stack", "samples have no stack");
+    note_estimate(out, sum.estimated_ns, cpu_ns);
     note(out, sum.returns_without_call, "return had no call and was left out", "returns had no call and were left out");
     note(out, sum.calls_without_return, "call had no return of its own and ended with its caller's (exception, longjmp)",
          "calls had no return of their own and ended with their callers' (exceptions, longjmp)");

@@ -9,8 +9,10 @@ struct profile_thread {
     struct tree *tree; /* belongs to the set */
     char *name;        /* "pid.tid", with the thread's name where it has one */
     uint64_t events, samples, switches;
-    bool is_tree;               /* its tree was built while recording: events were not counted */
-    uint64_t cpu_ns;            /* while it ran, as switches tell; without them what samples stand for, or else its elapsed time */
+    bool is_tree;          /* its tree was built while recording: events were not counted */
+    uint64_t cpu_ns;       /* while it ran, as the kernel's account or else switches tell; without them what samples stand for, or else its
+                              elapsed time */
+    uint64_t estimated_ns; /* of that: when it was is estimated */
     uint64_t first_ns, last_ns; /* its first and last record */
 };
 

@@ -2,8 +2,8 @@
 #include "report/view.h"
 
 static const struct grid_column column[] = {
-    {"cpu", "Cpu", GRID_TIME},          {"elapsed", "Elapsed", GRID_TIME}, {"events", "Events", GRID_COUNT},
-    {"samples", "Samples", GRID_COUNT}, {"lost", "Lost", GRID_COUNT},
+    {"cpu", "Cpu", GRID_TIME},        {"estimated", "Estimated", GRID_TIME}, {"elapsed", "Elapsed", GRID_TIME},
+    {"events", "Events", GRID_COUNT}, {"samples", "Samples", GRID_COUNT},    {"lost", "Lost", GRID_COUNT},
 };
 
 void view_threads(struct view *view)
@@ -22,7 +22,7 @@ void view_threads(struct view *view)
         uint64_t lost = odd->lost_calls + odd->lost_samples + odd->lost_stacks;
         largest = to_ns - from_ns > largest ? to_ns - from_ns : largest;
         VEC_PUSH(&grid.row, (struct grid_row){.name = thread->name,
-                                              .cell = {(int64_t)thread->cpu_ns, (int64_t)(to_ns - from_ns),
+                                              .cell = {(int64_t)thread->cpu_ns, (int64_t)thread->estimated_ns, (int64_t)(to_ns - from_ns),
                                                        thread->is_tree ? GRID_NONE : (int64_t)thread->events, (int64_t)thread->samples,
                                                        (int64_t)lost}});
     }

@@ -57,9 +57,10 @@ static bool take_start(struct sample_set *set, const struct sample_record *recor
     return is_new;
 }
 
-/* The threads that an executed program has ended, and a thread that has taken over its process's number. */
-static void end_others(struct sample_set *set, const struct sample_record *record)
+/* The threads that an executed program has ended, and a thread that has taken over its process's number. Whether there were any. */
+static bool end_others(struct sample_set *set, const struct sample_record *record)
 {
+    size_t before = set->thread.n;
     for (size_t i = set->thread.n; i-- > 0;) {
         struct sample_thread *thread = &set->thread.at[i];
         if (thread->pid != record->sample.pid || thread->tid == record->sample.tid)
@@ -68,13 +69,118 @@ static void end_others(struct sample_set *set, const struct sample_record *recor
         sample_thread_settle(thread, record->sample.time_ns, &set->ready);
         sample_thread_remove(&set->thread, thread);
     }
+    return set->thread.n != before;
 }
+
+/* ---- accounts ---- */
+
+static bool has_accounts(const struct sample_set *set)
+{
+    return sample_has_switches(&set->options) || set->by_stops;
+}
+
+/* `record` becomes SAMPLE_RAN: the thread has run so long in all up to its time. */
+static void pass_on_ran(struct sample_set *set, struct sample_record *record, const struct sample_thread *thread)
+{
+    enum sample_news_kind kind = record->news.kind;
+    record->news.kind = SAMPLE_RAN;
+    record->news.ran_ns = thread->told_ns;
+    record->news.estimated_ns = thread->estimated_ns < thread->told_ns ? thread->estimated_ns : thread->told_ns;
+    if (set->options.want_switches && thread->told_ns)
+        pass_on(set, record, thread);
+    record->news.kind = kind;
+}
+
+/* Of a thread that rests, looks that are not yet told have been given out already. */
+static void take_account(struct sample_set *set, struct sample_record *record, struct sample_thread *thread)
+{
+    uint64_t time_ns = record->sample.time_ns, estimated_ns = thread->estimated_ns;
+    uint64_t ran_ns = sample_thread_reconcile(thread, time_ns, record->news.ran_ns, record->doubt_ns);
+    if (!thread->rests || set->stopped_ns)
+        sample_thread_correct(thread, time_ns, ran_ns);
+    if (thread->estimated_ns != estimated_ns || !thread->is_accounted || set->stopped_ns)
+        pass_on_ran(set, record, thread);
+    thread->is_accounted = true;
+}
+
+/* The last word. */
+static void end_account(struct sample_set *set, struct sample_record *record, struct sample_thread *thread)
+{
+    struct sample_end end;
+    uint64_t time_ns = record->sample.time_ns;
+    if (!thread->has_final && sample_ends_take(set, thread->tid, &end)) {
+        thread->has_final = true;
+        thread->final_ns = end.run_ns;
+    }
+    /* News that we have made up come later than it ended. */
+    sample_thread_tell(thread, time_ns, thread->told_runs && record->event);
+    if (thread->has_final)
+        sample_thread_correct(thread, time_ns, sample_thread_reconcile(thread, time_ns, thread->final_ns, 0));
+    pass_on_ran(set, record, thread);
+    sample_thread_settle(thread, time_ns, &set->ready);
+}
+
+/* Of a thread that nobody told of while it lived, because who started it rests, it is known only what it ran. */
+static void tell_unseen(struct sample_set *set, const struct sample_end *end, uint64_t time_ns)
+{
+    struct sample_thread thread = {.pid = end->pid, .tid = end->tid, .since_ns = time_ns, .state = SAMPLE_WAITS};
+    struct sample_record record = {.kind = SAMPLE_NEWS, .sample = {.time_ns = time_ns, .pid = end->pid, .tid = end->tid}};
+    memcpy(thread.name, end->name, sizeof thread.name);
+    thread.told_ns = thread.estimated_ns = end->run_ns;
+    record.news = (struct sample_news){.kind = SAMPLE_PRESENT, .start_ns = end->time_ns - end->elapsed_ns};
+    if (set->options.want_tasks)
+        pass_on(set, &record, &thread);
+    pass_on_ran(set, &record, &thread);
+    sample_thread_correct(&thread, time_ns, end->run_ns);
+    sample_thread_settle(&thread, time_ns, &set->ready);
+    record.news = (struct sample_news){.kind = SAMPLE_END};
+    if (set->options.want_tasks)
+        pass_on(set, &record, &thread);
+}
+
+static bool has_process(const struct sample_set *set, uint32_t pid, uint32_t but)
+{
+    for (size_t i = 0; i < set->thread.n; i++)
+        if (set->thread.at[i].pid == pid && set->thread.at[i].tid != but)
+            return true;
+    return false;
+}
+
+/* Those that were heard of before `until_ns`, up to which all news are known. */
+static void look_for_unseen(struct sample_set *set, uint64_t until_ns)
+{
+    for (size_t i = set->end.n; i-- > 0 && !set->end.at[i].is_checked;) {
+        struct sample_end *end = &set->end.at[i];
+        if (end->time_ns >= until_ns)
+            continue;
+        end->is_checked = true;
+        if (!end->tid || sample_thread_find(&set->thread, end->tid))
+            continue; /* its own news are on their way */
+        if (has_process(set, end->pid, 0))
+            tell_unseen(set, end, until_ns);
+        end->tid = 0;
+    }
+}
+
+/* Those of a process whose last thread ends. */
+static void end_unseen(struct sample_set *set, const struct sample_thread *thread, uint64_t time_ns)
+{
+    if (!set->end.n || has_process(set, thread->pid, thread->tid))
+        return;
+    for (size_t i = 0; i < set->end.n; i++)
+        if (set->end.at[i].tid && set->end.at[i].pid == thread->pid && set->end.at[i].tid != thread->tid) {
+            tell_unseen(set, &set->end.at[i], time_ns);
+            set->end.at[i].tid = 0;
+        }
+}
+
+/* ---- what is told ---- */
 
 static void take_news(struct sample_set *set, struct sample_record *record, struct sample_thread *thread)
 {
     const struct sample_options *options = &set->options;
     uint64_t time_ns = record->sample.time_ns;
-    bool is_wanted = options->want_tasks;
+    bool is_wanted = options->want_tasks, has_others;
     switch (record->news.kind) {
     case SAMPLE_PRESENT:
     case SAMPLE_START:
@@ -84,26 +190,41 @@ static void take_news(struct sample_set *set, struct sample_record *record, stru
         break;
     case SAMPLE_EXEC:
         memcpy(thread->name, record->name, sizeof thread->name);
-        end_others(set, record);
+        has_others = end_others(set, record);
         thread = sample_thread_find(&set->thread, record->sample.tid);
+        thread->is_another |= has_others;
         break;
     case SAMPLE_END:
-        if (sample_has_switches(options) || set->by_stops)
-            sample_thread_settle(thread, time_ns, &set->ready);
+        if (has_accounts(set)) {
+            end_unseen(set, thread, time_ns);
+            end_account(set, record, thread);
+        }
         break;
+    case SAMPLE_RAN:
+        take_account(set, record, thread);
+        return;
     case SAMPLE_IN:
         is_wanted = options->want_switches;
+        sample_thread_tell(thread, time_ns, true);
+        thread->is_told_wrong = false;
         if (!record->news.by_look)
             sample_thread_comes_in(thread, time_ns, &set->ready);
         break;
     case SAMPLE_OUT:
         is_wanted = options->want_switches;
+        if (record->news.by_look && thread->told_runs)
+            thread->estimated_ns += time_ns > thread->told_since_ns ? time_ns - thread->told_since_ns : 0;
+        sample_thread_tell(thread, time_ns, false);
+        thread->is_told_wrong = false;
         if (record->news.by_look)
             break;
         sample_thread_goes_out(thread, time_ns, record->news.preempted);
         thread->switches++;
         break;
     case SAMPLE_UNTOLD:
+        sample_thread_tell(thread, time_ns, false);
+        is_wanted = options->want_switches;
+        break;
     case SAMPLE_TOLD:
         is_wanted = options->want_switches;
         break;
@@ -179,7 +300,7 @@ static void take_record(struct sample_set *set, struct sample_record *record)
         set->lost_noted += record->lost;
         set->has_gaps = true;
         for (size_t i = 0; i < set->thread.n; i++)
-            set->thread.at[i].in_doubt = true;
+            set->thread.at[i].in_doubt = set->thread.at[i].is_told_wrong = true;
         return;
     }
     const struct sample_event *event = sample_set_event(set, record->event);
@@ -267,9 +388,11 @@ void sample_set_read(struct sample_set *set)
     for (size_t i = 0; i < set->ring.n; i++)
         sample_ring_read(set->ring.at[i].page, head[i], set->options.stack_bytes, &set->fresh);
     free(head);
+    sample_ends_read(set);
     take_records(set, set->stopped_ns ? UINT64_MAX : end_ns);
+    look_for_unseen(set, set->stopped_ns ? set->stopped_ns : end_ns);
     set->read_ns = end_ns;
-    if (!sample_has_switches(&set->options) && !set->by_stops)
+    if (!has_accounts(set))
         return;
     if (set->stopped_ns) {
         for (size_t i = 0; i < set->thread.n; i++)

@@ -48,6 +48,7 @@ struct sample_record {
     uint64_t order;       /* among records of the same time: as they were written */
     uint64_t event;       /* id of the event that wrote it; of an inherited one, of the one it was inherited from */
     uint64_t lost;        /* SAMPLE_LOST */
+    uint64_t doubt_ns;    /* SAMPLE_RAN: it may be so much more or less */
     char name[16];        /* the thread's, then */
     struct sample sample; /* SAMPLE_TAKEN; of the others time_ns, pid and tid of the thread they are about */
     struct sample_news news;
@@ -85,19 +86,36 @@ struct sample_thread {
     uint64_t throttled_ns;
 
     enum sample_state state;
-    uint64_t since_ns;      /* its time before this is in samples, or in run_ns and wait_ns */
-    uint64_t run_ns;        /* it ran, and no sample stands for it yet */
-    uint64_t wait_ns;       /* it waited, likewise */
-    uint64_t held_ns;       /* it could have run, likewise, and nobody saw where */
-    uint64_t unclear_ns;    /* it did one or the other: what tells it was lost */
-    bool in_doubt;          /* ... which may also be so for what comes next */
-    uint64_t ran_ns;        /* all that is known that it ran, since it was known */
-    uint64_t ran_before_ns; /* ... and what the kernel says that it had run then */
-    uint32_t outs;          /* times it left the processor since that was last seen */
-    uint32_t stands;        /* for how many waits this one stands; 0: it was not seen where it waits */
-    bool out_seen;          /* it is about to leave the processor and was seen at that */
-    bool looked_at;         /* ... in this wait */
-    bool preempted;         /* ... it could have run */
+    uint64_t since_ns;        /* its time before this is in samples, or in run_ns and wait_ns */
+    uint64_t run_ns;          /* it ran, and no sample stands for it yet */
+    uint64_t wait_ns;         /* it waited, likewise */
+    uint64_t held_ns;         /* it could have run, likewise, and nobody saw where */
+    uint64_t unclear_ns;      /* it did one or the other: what tells it was lost */
+    bool in_doubt;            /* ... which may also be so for what comes next */
+    uint64_t ran_ns;          /* all that is known that it ran, since it was known */
+    uint64_t owed_ns;         /* given out as time that it ran, and was not: what it runs next is none */
+    uint64_t owed_wait_ns;    /* likewise as waiting */
+    uint64_t ran_before_ns;   /* what the kernel says that it had run when it became known, */
+    uint64_t before_doubt_ns; /* ... or so much more: it was running */
+    uint32_t outs;            /* times it left the processor since that was last seen */
+    uint32_t stands;          /* for how many waits this one stands; 0: it was not seen where it waits */
+    bool out_seen;            /* it is about to leave the processor and was seen at that */
+    bool looked_at;           /* ... in this wait */
+    bool preempted;           /* ... it could have run */
+
+    /* account.c: what SAMPLE_IN, SAMPLE_OUT and SAMPLE_RAN add up to */
+    bool told_runs;
+    bool is_told_wrong;     /* something of that was lost, and nothing has been told since */
+    uint64_t told_since_ns; /* told_ns is as of then */
+    uint64_t came_in_ns;    /* when it came to the processor, or was last told not to be on one */
+    uint64_t told_ns;
+    uint64_t estimated_ns; /* of that */
+    bool is_due;           /* to be compared with the kernel's account: it came or went since */
+    bool is_accounted;     /* that was compared with the kernel's account */
+    bool is_gone;          /* when it was last looked at: the news of its end are on their way, or were lost */
+    bool is_another;       /* a program was executed, perhaps by another thread, whose account this one now has */
+    bool has_final;        /* it has ended, and ... */
+    uint64_t final_ns;     /* ... had run so long */
 
     /* rest.c: of a thread that switches too often for events to be on it */
     bool rests;
@@ -105,6 +123,7 @@ struct sample_thread {
     bool in_window;                      /* ... and just now it has a timer */
     uint32_t switches;                   /* it left the processor, since this was last looked at */
     uint64_t used_run_ns, used_delay_ns; /* when last looked at */
+    double used_share;                   /* of the time between the last two looks, it ran */
     uint64_t used_times;                 /* ... and how often it had come to a processor */
     uint64_t looked_ns;                  /* ... and when */
     uint64_t checked_ns;                 /* ... and when how often it switches */
@@ -131,11 +150,48 @@ uint64_t sample_thread_ran(struct sample_thread *thread, uint64_t time_ns, uint6
 uint64_t sample_thread_ran_part(struct sample_thread *thread);
 /* Of a thread that rests: how long it ran, and waited for a processor, since it was last looked at. */
 void sample_thread_used(struct sample_thread *thread, uint64_t run_ns, uint64_t delay_ns, uint64_t time_ns);
+/* It ran so long in all since it was known: what was given out, and is to be, is that. */
+void sample_thread_correct(struct sample_thread *thread, uint64_t time_ns, uint64_t ran_ns);
 /* All its time up to now is given out. */
 void sample_thread_settle(struct sample_thread *thread, uint64_t time_ns, struct sample_records *out);
 /* A thread that waits is looked at where nobody has seen it going; `all`: this stands for all its waits that were not seen. */
 void sample_thread_look(struct sample_thread *thread, const struct sample_options *options, bool all, uint64_t time_ns,
                         struct sample_records *out);
+
+/* ---- account.c ---- */
+
+/* How old the kernel's account of a thread that runs may be. */
+uint64_t sample_tick_ns(void);
+/* From that time on it is told to run, or not. */
+void sample_thread_tell(struct sample_thread *thread, uint64_t time_ns, bool runs);
+/* The kernel said at that time that the thread had run for run_ns, give or take doubt_ns; of what it runs just now a part is not in that.
+ * Returns what it has run since it was known: as was told, where that can be. */
+uint64_t sample_thread_reconcile(struct sample_thread *thread, uint64_t time_ns, uint64_t run_ns, uint64_t doubt_ns);
+/* `is_new`: it was started since its process was added. */
+void sample_set_begin_account(struct sample_thread *thread, bool is_new);
+/* Looks what the kernel's account is now. `at_once`: there will be no other look. False: the thread has ended. */
+bool sample_set_tell_account(struct sample_set *set, const struct sample_thread *thread, bool at_once);
+/* The same for threads that do not rest, now and then. */
+void sample_set_compare_accounts(struct sample_set *set);
+/* That is known. */
+void sample_set_tell_ran(struct sample_set *set, const struct sample_thread *thread, uint64_t time_ns, uint64_t run_ns);
+
+/* ---- ends.c: threads that have ended ---- */
+
+struct sample_end {
+    uint32_t pid, tid; /* 0: not known; has been dealt with */
+    uint64_t run_ns, elapsed_ns;
+    uint64_t time_ns; /* when we heard of it */
+    char name[16];
+    bool is_checked; /* it was looked whether its thread is known */
+};
+
+/* Opens what tells of them, where that is permitted. */
+void sample_ends_open(struct sample_set *set);
+void sample_ends_close(struct sample_set *set);
+/* Of a thread whose end the rings tell, this is known once the rings have been read. */
+void sample_ends_read(struct sample_set *set);
+bool sample_ends_take(struct sample_set *set, uint32_t tid, struct sample_end *out);
 
 /* ---- set.c ---- */
 
@@ -166,6 +222,9 @@ struct sample_set {
     sample_threads thread;
     struct sample_records fresh; /* read from the rings; the last moments may be incomplete */
     struct sample_records ready; /* in order of time, to be handed over */
+    int ends_fd;                 /* -1: nobody tells how long threads have run that end */
+    VEC(struct sample_end) end;  /* in the order in which they were told */
+    size_t next_account;         /* index of the thread whose account was compared last */
     uint64_t settled_ns;         /* when waits that go on were last given out */
     uint64_t calmed_ns;          /* when switches were last counted */
     uint64_t looked_ns;          /* when those that rest were last looked at */
@@ -194,8 +253,8 @@ uint64_t sample_set_tell(struct sample_set *set, enum sample_news_kind kind, con
 void sample_set_tell_switch(struct sample_set *set, enum sample_news_kind kind, const struct sample_thread *thread, uint64_t time_ns);
 /* Whether it runs now. */
 void sample_set_tell_state(struct sample_set *set, const struct sample_thread *thread);
-/* Opens what has no events and is not known to rest. */
-struct err *sample_set_cover(struct sample_set *set, pid_t pid);
+/* Opens what has no events and is not known to rest. `is_new`: that was started since its process, or who started it, was added. */
+struct err *sample_set_cover(struct sample_set *set, pid_t pid, bool is_new);
 /* NULL: none of ours. */
 const struct sample_event *sample_set_event(const struct sample_set *set, uint64_t id);
 

@@ -63,7 +63,8 @@ void sample_set_lay_to_rest(struct sample_set *set, struct sample_thread *thread
     thread->checked_ns = thread->window_ns = thread->looked_ns = now_ns;
     thread->program = target_program_mark((pid_t)thread->pid);
     thread->calm = 0;
-    sample_set_tell(set, SAMPLE_UNTOLD, thread);
+    uint64_t told_ns = sample_set_tell(set, SAMPLE_UNTOLD, thread);
+    sample_set_tell_ran(set, thread, told_ns, usage.run_ns);
 }
 
 static void wake(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
@@ -80,6 +81,7 @@ static void wake(struct sample_set *set, struct sample_thread *thread, uint64_t 
     thread->looked_at = false;
     sample_set_tell(set, SAMPLE_TOLD, thread);
     sample_set_enable(set, first);
+    sample_set_tell_account(set, thread, false);
     sample_set_tell_state(set, thread);
 }
 
@@ -135,13 +137,21 @@ static void find_restless(struct sample_set *set, uint64_t elapsed_ns)
 
 /* ---- looking ---- */
 
-/* It ran so long since the last look. */
-static void tell_run(struct sample_set *set, struct sample_thread *thread, uint64_t run_ns, uint64_t now_ns)
+/* It has run so long in all, and waited for a processor so long. The account is behind by up to a tick, and makes up for that later. */
+static void use(struct sample_set *set, struct sample_thread *thread, uint64_t total_run_ns, uint64_t total_delay_ns, uint64_t now_ns)
 {
     uint64_t passed_ns = now_ns - thread->looked_ns;
+    /* Another thread has taken its place by executing a program. */
+    if (total_run_ns < thread->used_run_ns || total_run_ns - thread->used_run_ns > passed_ns + 2 * sample_tick_ns())
+        thread->used_run_ns = total_run_ns;
+    uint64_t run_ns = total_run_ns - thread->used_run_ns;
     run_ns = run_ns < passed_ns ? run_ns : passed_ns;
+    sample_thread_used(thread, run_ns, total_delay_ns - thread->used_delay_ns, now_ns);
+    thread->used_share = passed_ns ? (double)run_ns / (double)passed_ns : 0;
     thread->looked_ns = now_ns;
-    if (!run_ns || !set->options.want_switches)
+    thread->used_run_ns += run_ns;
+    thread->used_delay_ns = total_delay_ns;
+    if (!run_ns)
         return;
     sample_set_tell_switch(set, SAMPLE_IN, thread, now_ns - run_ns);
     sample_set_tell_switch(set, SAMPLE_OUT, thread, now_ns);
@@ -153,10 +163,7 @@ static bool look(struct sample_set *set, struct sample_thread *thread, uint64_t 
     struct target_usage usage;
     if (!target_thread_usage((pid_t)thread->pid, (pid_t)thread->tid, &usage))
         return false;
-    sample_thread_used(thread, usage.run_ns - thread->used_run_ns, usage.delay_ns - thread->used_delay_ns, now_ns);
-    tell_run(set, thread, usage.run_ns - thread->used_run_ns, now_ns);
-    thread->used_run_ns = usage.run_ns;
-    thread->used_delay_ns = usage.delay_ns;
+    use(set, thread, usage.run_ns, usage.delay_ns, now_ns);
     thread->state = SAMPLE_UNSEEN;
     if (set->options.clock == SAMPLE_WALL)
         sample_thread_look(thread, &set->options, true, now_ns, &set->fresh);
@@ -172,12 +179,15 @@ static bool look(struct sample_set *set, struct sample_thread *thread, uint64_t 
     return true;
 }
 
-/* It has ended since the last look; for how long it ran until then, and when that was, nobody knows any more. */
+/* It has ended since the last look; when it ran until then nobody knows any more, and how long not everywhere. */
 static void bury(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
 {
-    uint64_t run_ns = (now_ns - thread->looked_ns) / 2;
-    sample_thread_used(thread, run_ns, 0, now_ns);
-    tell_run(set, thread, run_ns, now_ns);
+    uint64_t middle_ns = (now_ns - thread->looked_ns) / 2; /* until then, as it did before */
+    struct sample_end end = {.run_ns = thread->used_run_ns + (uint64_t)((double)middle_ns * thread->used_share)};
+    sample_ends_read(set);
+    thread->has_final = sample_ends_take(set, thread->tid, &end);
+    thread->final_ns = end.run_ns;
+    use(set, thread, end.run_ns, thread->used_delay_ns, now_ns);
     if (thread->in_window)
         close_window(set, thread, now_ns, 0);
     sample_set_tell(set, SAMPLE_END, thread); /* that removes it */
@@ -236,7 +246,7 @@ static void look_at_resting(struct sample_set *set, uint64_t now_ns, bool is_che
             look_around(set, thread, &processes);
     }
     for (size_t i = 0; i < processes.n; i++)
-        err_free(sample_set_cover(set, processes.at[i]));
+        err_free(sample_set_cover(set, processes.at[i], true));
     VEC_FREE(&processes);
 }
 
@@ -256,6 +266,7 @@ void sample_set_calm(struct sample_set *set)
     if (!is_check)
         return;
     set->calmed_ns = now_ns;
+    sample_set_compare_accounts(set);
     for (size_t i = 0; i < set->thread.n; i++)
         if (!set->thread.at[i].rests)
             set->thread.at[i].switches = 0;

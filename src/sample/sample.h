@@ -26,7 +26,7 @@
  * the switch itself costs (about 11 microseconds where it was measured; 1 for an event that does nothing). So a thread that leaves the
  * processor more than 2,000 times a second is relieved of its events. Its time is then read from the kernel's own accounts whenever the set
  * is drained, exactly; where it waits is looked at then; and where it runs is sampled in short windows that take at most 2 % of its time.
- * What it starts meanwhile is found a tenth of a second later.
+ * What it starts meanwhile is found a tenth of a second later, or when it has ended; all that it ran counts.
  *
  * Where the kernel forbids perf events and options.may_stop, all threads are treated like those that rest, and where they run is found by
  * stopping the ones that do, for some tens of microseconds, whenever the set is drained (glance.c says why not otherwise).
@@ -37,7 +37,12 @@
  *  2. One timer counts for each thread. A thread that is started while its process is being added may get two, an inherited one and one of
  *     its own: what a timer that is not the thread's root (set.c) says is dropped.
  *  3. Sampled threads never wait for us, unless may_stop. What finds no room, and what the kernel throttles, is counted as lost.
- *  4. What is handed over is in order of time, also from one drain to the next; so the last moments are held back until the next. */
+ *  4. What a thread ran is what the kernel says that it ran: weights of samples, and SAMPLE_IN and SAMPLE_OUT, only say where and when.
+ *     They are compared with the kernel's account (schedstat) several times a second and when the set is stopped, and with what taskstats
+ *     tells when a thread ends; SAMPLE_RAN is the result. The account leaves out what a host takes away from its guest, and has what a
+ *     switch costs; of a thread that runs it is up to a tick of the kernel old, so of a thread that seldom switches, switches count within
+ *     that. Where taskstats may not be used (ends.c), what a thread that rests has run since the last look is estimated when it ends.
+ *  5. What is handed over is in order of time, also from one drain to the next; so the last moments are held back until the next. */
 #ifndef SAMPLE_SAMPLE_H
 #define SAMPLE_SAMPLE_H
 
@@ -97,6 +102,7 @@ enum sample_news_kind {
     SAMPLE_OUT,    /* preempted */
     SAMPLE_UNTOLD, /* it switches too often: from here on no MAP and START by it, and IN and OUT are by_look */
     SAMPLE_TOLD,   /* from here on as before */
+    SAMPLE_RAN,    /* it ran for ran_ns in all since START or PRESENT, whatever IN and OUT have said */
     SAMPLE_MAP,    /* map: code of the process; what was there before is not any more */
 };
 
@@ -118,6 +124,9 @@ struct sample_news {
     bool preempted; /* it could go on running */
     bool by_look; /* IN, OUT: not the kernel's. Of an untold thread: between two looks it ran so long, though not in one piece. Also what it
                      does when switches become known again: it was untold, or they found no room */
+    uint64_t start_ns;     /* PRESENT: when it was started; 0: not known */
+    uint64_t ran_ns;       /* RAN */
+    uint64_t estimated_ns; /* RAN: of that, so much was not when IN and OUT have said, or they have not said it */
     const char *name;
     struct sample_map map;
 };

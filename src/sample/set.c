@@ -17,6 +17,7 @@ struct sample_set *sample_set_create(const struct sample_options *options)
     struct sample_set *set = memory_zero(1, sizeof *set);
     set->options = *options;
     set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    set->ends_fd = -1;
     return set;
 }
 
@@ -34,6 +35,8 @@ void sample_set_destroy(struct sample_set *set)
     if (set->epoll_fd >= 0)
         close(set->epoll_fd);
     sample_set_close_targets(set);
+    sample_ends_close(set);
+    VEC_FREE(&set->end);
     VEC_FREE(&set->event);
     VEC_FREE(&set->ring);
     VEC_FREE(&set->thread);
@@ -67,6 +70,10 @@ void sample_set_stop(struct sample_set *set)
     if (set->stopped_ns)
         return;
     sample_set_end_resting(set);
+    if (sample_has_switches(&set->options) || set->by_stops)
+        for (size_t i = 0; i < set->thread.n; i++)
+            if (!sample_set_tell_account(set, &set->thread.at[i], true))
+                sample_set_tell(set, SAMPLE_END, &set->thread.at[i]); /* if nothing else does */
     set->stopped_ns = clock_now_ns();
     for (size_t i = 0; i < set->event.n; i++)
         if (set->event.at[i].fd >= 0)
@@ -280,14 +287,12 @@ void sample_set_tell_state(struct sample_set *set, const struct sample_thread *t
     sample_set_tell_switch(set, waits ? SAMPLE_OUT : SAMPLE_IN, thread, now_ns);
 }
 
-static struct sample_thread *note_present(struct sample_set *set, pid_t pid, pid_t tid)
+static struct sample_thread *note_present(struct sample_set *set, pid_t pid, pid_t tid, bool is_new)
 {
     struct sample_thread *thread = sample_thread_add(&set->thread, (uint32_t)pid, (uint32_t)tid, (uint32_t)tid);
     target_thread_name(pid, tid, thread->name);
     thread->since_ns = sample_set_tell(set, SAMPLE_PRESENT, thread);
-    struct target_usage usage = {0};
-    target_thread_usage(pid, tid, &usage);
-    thread->ran_before_ns = usage.run_ns;
+    sample_set_begin_account(thread, is_new);
     return thread;
 }
 
@@ -310,19 +315,19 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static struct err *add_thread(struct sample_set *set, pid_t pid, pid_t tid)
+static struct err *add_thread(struct sample_set *set, pid_t pid, pid_t tid, bool is_new)
 {
     size_t first = set->event.n;
     bool found;
     if (set->by_stops) {
         ERR_TRY(sample_set_open_target(set, pid));
-        sample_set_lay_to_rest(set, note_present(set, pid, tid));
+        sample_set_lay_to_rest(set, note_present(set, pid, tid, is_new));
         return NULL;
     }
     ERR_TRY(sample_set_open_events(set, pid, tid, &found));
     if (!found)
         return NULL; /* it has ended */
-    const struct sample_thread *thread = note_present(set, pid, tid);
+    const struct sample_thread *thread = note_present(set, pid, tid, is_new);
     sample_set_enable(set, first);
     struct target_usage usage;
     if (!target_thread_usage(pid, tid, &usage))
@@ -330,7 +335,7 @@ static struct err *add_thread(struct sample_set *set, pid_t pid, pid_t tid)
     return NULL;
 }
 
-struct err *sample_set_cover(struct sample_set *set, pid_t pid)
+struct err *sample_set_cover(struct sample_set *set, pid_t pid, bool is_new)
 {
     size_t first = set->event.n, found = 0, last;
     /* Whoever is started by a thread that has its timers inherits them; others show in the next round. */
@@ -341,7 +346,7 @@ struct err *sample_set_cover(struct sample_set *set, pid_t pid)
         for (size_t i = 0; i < tids.n && !error; i++)
             if (!sample_thread_find(&set->thread, (uint32_t)tids.at[i])) {
                 found++;
-                error = add_thread(set, pid, tids.at[i]);
+                error = add_thread(set, pid, tids.at[i], is_new);
             }
         VEC_FREE(&tids);
         if (error) {
@@ -357,13 +362,15 @@ struct err *sample_set_add(struct sample_set *set, pid_t pid)
     raise_descriptor_limit();
     sample_set_read(set); /* threads that inherited their events are known by what is read */
     close_ended(set);
-    struct err *error = sample_set_cover(set, pid);
+    if (sample_has_switches(&set->options))
+        sample_ends_open(set);
+    struct err *error = sample_set_cover(set, pid, false);
     bool is_forbidden = error && (error->code == ERR_PERMISSION || error->code == ERR_SYSTEM);
     if (!is_forbidden || !set->options.may_stop || set->ring.n || set->by_stops)
         return error;
     err_free(error);
     set->by_stops = true;
-    error = sample_set_cover(set, pid);
+    error = sample_set_cover(set, pid, false);
     set->by_stops = !error;
     return error;
 }

@@ -51,6 +51,21 @@ void sample_thread_remove(sample_threads *threads, struct sample_thread *thread)
 
 /* ---- time ---- */
 
+static uint64_t take_from(uint64_t *what, uint64_t most)
+{
+    uint64_t taken = *what < most ? *what : most;
+    *what -= taken;
+    return taken;
+}
+
+static void add_run(struct sample_thread *thread, uint64_t run_ns)
+{
+    uint64_t paid = take_from(&thread->owed_ns, run_ns);
+    thread->ran_ns += run_ns;
+    thread->run_ns += run_ns - paid;
+    thread->held_ns += paid; /* which had been given out as running */
+}
+
 /* The time up to now goes to what the thread did; SAMPLE_UNSEEN: nobody knows. Clocks of processors differ by little, but they differ. */
 static uint64_t advance(struct sample_thread *thread, uint64_t time_ns, enum sample_state did)
 {
@@ -61,9 +76,12 @@ static uint64_t advance(struct sample_thread *thread, uint64_t time_ns, enum sam
         thread->unclear_ns += passed;
         return 0;
     }
-    if (did == SAMPLE_RUNS)
-        thread->ran_ns += passed;
-    *(did == SAMPLE_WAITS ? &thread->wait_ns : &thread->run_ns) += passed;
+    if (did == SAMPLE_RUNS) {
+        add_run(thread, passed);
+        return passed;
+    }
+    passed -= take_from(&thread->owed_wait_ns, passed);
+    thread->wait_ns += passed;
     return passed;
 }
 
@@ -76,8 +94,7 @@ void sample_thread_clear(struct sample_thread *thread)
         ran_ns = usage.run_ns > known_ns ? usage.run_ns - known_ns : 0;
     }
     ran_ns = ran_ns < thread->unclear_ns ? ran_ns : thread->unclear_ns;
-    thread->run_ns += ran_ns;
-    thread->ran_ns += ran_ns;
+    add_run(thread, ran_ns);
     thread->wait_ns += thread->unclear_ns - ran_ns;
     thread->unclear_ns = 0;
 }
@@ -153,14 +170,34 @@ uint64_t sample_thread_ran_part(struct sample_thread *thread)
 
 void sample_thread_used(struct sample_thread *thread, uint64_t run_ns, uint64_t delay_ns, uint64_t time_ns)
 {
+    uint64_t owed_ns = thread->owed_wait_ns;
     thread->in_doubt = false; /* this way it is known */
+    thread->owed_wait_ns = 0;
     uint64_t passed_ns = advance(thread, time_ns, SAMPLE_WAITS);
     uint64_t ran_ns = run_ns < passed_ns ? run_ns : passed_ns;
     uint64_t delayed_ns = delay_ns < passed_ns - ran_ns ? delay_ns : passed_ns - ran_ns;
     thread->wait_ns -= ran_ns + delayed_ns;
-    thread->run_ns += ran_ns;
-    thread->ran_ns += ran_ns;
+    add_run(thread, ran_ns);
     thread->held_ns += delayed_ns;
+    thread->owed_wait_ns = owed_ns - take_from(&thread->wait_ns, owed_ns);
+}
+
+/* The time that it did not run it could have run: somebody else had the processor, or the machine. */
+void sample_thread_correct(struct sample_thread *thread, uint64_t time_ns, uint64_t ran_ns)
+{
+    advance(thread, time_ns, thread->state);
+    uint64_t missing = ran_ns > thread->ran_ns ? ran_ns - thread->ran_ns : 0;
+    uint64_t over = ran_ns < thread->ran_ns ? thread->ran_ns - ran_ns : 0, taken = take_from(&thread->run_ns, over);
+    uint64_t room = missing - take_from(&thread->unclear_ns, missing);
+    room -= take_from(&thread->held_ns, room);
+    room -= take_from(&thread->wait_ns, room);
+    thread->owed_wait_ns += room;
+    add_run(thread, missing);
+    thread->ran_ns -= over;
+    thread->held_ns += taken;
+    thread->owed_ns += over - taken;
+    thread->wait_ns += thread->unclear_ns;
+    thread->unclear_ns = 0;
 }
 
 void sample_thread_settle(struct sample_thread *thread, uint64_t time_ns, struct sample_records *out)

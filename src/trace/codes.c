@@ -18,7 +18,7 @@ static const struct {
     {"sample.pc", TRACE_SAMPLE, 1 << TRACE_PC},
     {"sample.off_cpu_pc", TRACE_SAMPLE, 1 << TRACE_OFF_CPU_PC},
     {"thread", TRACE_THREAD, UINT16_MAX},
-    {"thread.switch", TRACE_THREAD, 1 << TRACE_SWITCH_IN | 1 << TRACE_SWITCH_OUT},
+    {"thread.switch", TRACE_THREAD, 1 << TRACE_SWITCH_IN | 1 << TRACE_SWITCH_OUT | 1 << TRACE_RAN},
 };
 
 static bool is_empty(const struct trace_codes *codes)

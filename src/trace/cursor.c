@@ -102,6 +102,8 @@ static const char *check_numbers(const struct trace *trace, const struct trace_r
     case TRACE_SAMPLE:
         return !has_stack ? "a stack is not defined" : record->metric < trace->metric.n ? NULL : "a metric is not defined";
     case TRACE_THREAD:
+        if (record->minor == TRACE_RAN)
+            return record->number < TRACE_ACCOUNTS ? NULL : "there is no such account";
         return record->number <= 1 ? NULL : "there is no such reason";
     case TRACE_LOSS:
         return record->number < TRACE_LOSSES ? NULL : "there is no such loss";
@@ -131,6 +133,7 @@ static const char *take_items(const uint8_t *at, enum trace_shape shape, struct 
         record->value = trace_load64(at + 8);
         break;
     case TRACE_SHAPE_LOSS:
+    case TRACE_SHAPE_ACCOUNT:
         record->number = trace_load32(at);
         record->value = trace_load64(at + 4);
         break;

@@ -162,6 +162,9 @@ static void print_records(FILE *out)
             case TRACE_SHAPE_LOSS:
                 fprintf(out, "\t\tenum : u32 { calls = 0, samples = 1, stacks = 2 } %s;\n\t\tu64 value;\n", event[id].number);
                 break;
+            case TRACE_SHAPE_ACCOUNT:
+                fprintf(out, "\t\tenum : u32 { ran = 0, estimated = 1 } %s;\n\t\tu64 value;\n", event[id].number);
+                break;
             case TRACE_SHAPE_TREE:
                 fprintf(out, "\t\tu32 minor;\n\t\tu32 metric;\n\t\tu32 %s;\n\t\tu64 value;\n", event[id].number);
                 break;

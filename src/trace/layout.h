@@ -56,11 +56,12 @@ enum trace_shape {
     TRACE_SHAPE_MEASURE,
     TRACE_SHAPE_LOSS,
     TRACE_SHAPE_TREE,
+    TRACE_SHAPE_ACCOUNT,
     TRACE_SHAPES
 };
 /* Bytes after the header. NUMBER, REASON: number:32. SHORT: number:32 value:32, of metric 0. MEASURE: number:32 metric:32 value:64.
- * LOSS: number:32 value:64. TREE: minor:32 metric:32 number:32 value:64. */
-static const uint8_t trace_shape_bytes[TRACE_SHAPES] = {0, 4, 4, 8, 16, 12, 20};
+ * LOSS, ACCOUNT: number:32 value:64. TREE: minor:32 metric:32 number:32 value:64. */
+static const uint8_t trace_shape_bytes[TRACE_SHAPES] = {0, 4, 4, 8, 16, 12, 20, 12};
 
 struct trace_event {
     const char *name;

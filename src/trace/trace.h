@@ -105,10 +105,16 @@ enum trace_minor {
     /* THREAD */
     TRACE_SWITCH_IN = 1, /* it runs now */
     TRACE_SWITCH_OUT,    /* number: 1 when it was preempted, 0 when it waits */
+    TRACE_RAN,           /* number: enum trace_account; value: ns of the thread up to here, whatever switches say */
     /* TREE: a node of a tree that was built while recording: see tree/tree.h */
     TRACE_NODE = 1,
     /* LOSS */
     TRACE_LOST = 1, /* number: enum trace_loss; value: how many, since the last such record */
+};
+enum trace_account {
+    TRACE_ACCOUNT_RAN,       /* as the kernel counted it */
+    TRACE_ACCOUNT_ESTIMATED, /* of that: when it was, and so in which of its calls, was estimated */
+    TRACE_ACCOUNTS
 };
 enum trace_loss { TRACE_LOSS_CALLS, TRACE_LOSS_SAMPLES, TRACE_LOSS_STACKS, TRACE_LOSSES };
 

@@ -217,7 +217,10 @@ static int choose_event(const struct trace_writer *writer, const struct trace_re
                         : TRACE_SHAPE_MEASURE;
         break;
     case TRACE_THREAD:
-        shape = record->minor == TRACE_SWITCH_IN ? TRACE_SHAPE_NOTHING : record->number <= 1 ? TRACE_SHAPE_REASON : TRACE_SHAPES;
+        if (record->minor == TRACE_RAN)
+            shape = record->number < TRACE_ACCOUNTS ? TRACE_SHAPE_ACCOUNT : TRACE_SHAPES;
+        else
+            shape = record->minor == TRACE_SWITCH_IN ? TRACE_SHAPE_NOTHING : record->number <= 1 ? TRACE_SHAPE_REASON : TRACE_SHAPES;
         break;
     case TRACE_TREE:
         *stream = TRACE_CALLS;
@@ -260,6 +263,10 @@ static void append_items(struct trace_file *file, const struct trace_record *rec
         trace_store32(at, record->number);
         trace_store64(at + 4, record->value);
         file->discarded += record->value;
+        break;
+    case TRACE_SHAPE_ACCOUNT:
+        trace_store32(at, record->number);
+        trace_store64(at + 4, record->value);
         break;
     case TRACE_SHAPE_TREE:
         trace_store32(at, record->minor);

@@ -217,13 +217,57 @@ static void enter_by_jump(struct tree *tree, struct tree_ids ids)
     enter(tree, ids);
 }
 
+/* ---- what the kernel says of the thread's time ---- */
+
+/* Takes from what is owed, at most so much. */
+static uint64_t pay(uint64_t *owed, uint64_t most)
+{
+    uint64_t paid = *owed < most ? *owed : most;
+    *owed -= paid;
+    return paid;
+}
+
+static void add_ran(struct tree *tree, uint64_t ran_ns)
+{
+    uint64_t missing = ran_ns > tree->ran_ns ? ran_ns - tree->ran_ns : 0;
+    tree->owed_ns += ran_ns < tree->ran_ns ? tree->ran_ns - ran_ns : 0;
+    tree->ran_ns = ran_ns;
+    tree->open[tree->open_n - 1].base += missing - pay(&tree->owed_ns, missing);
+    for (uint32_t i = tree->open_n; i-- > 0 && tree->owed_ns;)
+        tree->open[i].base -= pay(&tree->owed_ns, tree->open[i].base);
+}
+
+static uint64_t sum_of(const uint64_t *value, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; value && i < n; i++)
+        sum += value[i];
+    return sum;
+}
+
+/* What is still owed, in proportion; what rounding leaves is taken from the first that have so much. */
+static void pay_all(struct tree *tree)
+{
+    uint64_t *const column[2] = {tree->metric[0]->at[COLUMN_BASE], tree->metric[0]->at[COLUMN_FOLDED]};
+    uint64_t sum = sum_of(column[0], tree->n) + sum_of(column[1], tree->n);
+    double share = sum > tree->owed_ns ? (double)tree->owed_ns / (double)sum : 1;
+    for (int round = 0; round < 2 && tree->owed_ns; round++)
+        for (int c = 0; c < 2; c++)
+            for (uint32_t i = 0; column[c] && i < tree->n && tree->owed_ns; i++)
+                column[c][i] -= pay(&tree->owed_ns, round ? column[c][i] : (uint64_t)((double)column[c][i] * share));
+}
+
 /* ---- records ---- */
 
 static inline void advance(struct tree *tree, uint64_t time_ns)
 {
     if (time_ns > tree->last_ns) {
-        if (tree->is_running)
-            tree->open[tree->open_n - 1].base += time_ns - tree->last_ns;
+        if (tree->is_running) {
+            uint64_t passed_ns = time_ns - tree->last_ns;
+            tree->ran_ns += passed_ns;
+            tree->open[tree->open_n - 1].base +=
+                __builtin_expect(tree->owed_ns, 0) ? passed_ns - pay(&tree->owed_ns, passed_ns) : passed_ns;
+        }
         tree->last_ns = time_ns;
     } else if (time_ns < tree->last_ns) {
         tree->oddities.backward_times++;
@@ -293,6 +337,11 @@ static void add_other(struct tree *tree, const struct trace_record *record, bool
     } else if (record->major == TRACE_THREAD && (record->minor == TRACE_SWITCH_IN || record->minor == TRACE_SWITCH_OUT)) {
         tree->is_running = !has_switches || record->minor == TRACE_SWITCH_IN;
         tree->is_unsure = false;
+    } else if (record->major == TRACE_THREAD && record->minor == TRACE_RAN && record->number == TRACE_ACCOUNT_RAN) {
+        if (has_switches) /* else its time is elapsed time */
+            add_ran(tree, record->value);
+    } else if (record->major == TRACE_THREAD && record->minor == TRACE_RAN && record->number == TRACE_ACCOUNT_ESTIMATED) {
+        tree->oddities.estimated_ns = record->value;
     } else if (record->major == TRACE_LOSS && record->minor == TRACE_LOST) {
         add_loss(tree, record, has_switches);
     } else {
@@ -337,6 +386,8 @@ void tree_end(struct tree *tree, uint64_t end_ns)
     if (tree->is_root_entered)
         tree_end_elapsed(tree, 0);
     settle_call(tree, &tree->open[0]);
+    if (tree->owed_ns)
+        pay_all(tree);
     if (tree->has_started)
         tree->node[0].elapsed_ns += tree->last_ns - tree->start_ns;
     tree->is_ended = true;

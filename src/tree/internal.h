@@ -114,6 +114,8 @@ struct tree {
     bool is_unsure;  /* switches may have been lost */
     bool has_loaded; /* a whole tree was read from records */
     uint64_t start_ns, last_ns;
+    uint64_t ran_ns;  /* that it ran up to last_ns, and so the sum of the events' base but for ... */
+    uint64_t owed_ns; /* ... this, which is in it and was not */
 
     struct tree_node *node;
     uint32_t *last_child; /* [room] */

@@ -34,7 +34,8 @@
  *     folded account of the innermost call that has.
  *  5. Time: before its first record a thread does not exist. Without switches it runs always; with them it runs from SWITCH_IN to
  *     SWITCH_OUT, and from its first record unless that is a SWITCH_IN. Where samples were lost, so may switches be: then the next call or
- *     timer sample says that it runs.
+ *     timer sample says that it runs. What a TRACE_RAN says counts whatever switches say: what is missing then is the innermost open
+ *     call's, what is too much is taken from the open calls, from what comes next, and at the end from all, in proportion.
  *  6. Where calls were lost the stack may be wrong until outer calls return: rule 1 closes what has to be closed, and what returns
  *     unseen is counted. */
 #ifndef TREE_TREE_H
@@ -198,6 +199,7 @@ struct tree_oddities {
     uint64_t lost_stacks;
     uint64_t open_at_end;     /* calls that the end of the thread or of the trace closed */
     uint64_t ignored_records; /* unknown codes, numbers without a definition, nodes that make no sense */
+    uint64_t estimated_ns;    /* of the thread's time: when it was, and so in which calls, was estimated */
 };
 const struct tree_oddities *tree_oddities(const struct tree *tree);
 

@@ -94,6 +94,11 @@ static void make_line(struct make *make, const char *line)
     if (!strcmp(word, "in") || !strcmp(word, "out")) {
         record.major = TRACE_THREAD;
         record.minor = !strcmp(word, "in") ? TRACE_SWITCH_IN : TRACE_SWITCH_OUT;
+    } else if (!strcmp(word, "ran") || !strcmp(word, "estimated")) {
+        record.major = TRACE_THREAD;
+        record.minor = TRACE_RAN;
+        record.number = !strcmp(word, "ran") ? TRACE_ACCOUNT_RAN : TRACE_ACCOUNT_ESTIMATED;
+        record.value = strtoull(rest, NULL, 10);
     } else if (!strcmp(word, "lost")) {
         char what[16] = "";
         sscanf(rest, "%15s %" SCNu64, what, &record.value);

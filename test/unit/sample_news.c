@@ -184,6 +184,10 @@ static void hear(void *context, const struct sample_news *news)
         break;
     case SAMPLE_TOLD:
         break;
+    case SAMPLE_RAN:
+        seen->run_ns = news->ran_ns;
+        seen->last_in_ns = seen->last_in_ns ? news->time_ns : 0;
+        break;
     case SAMPLE_MAP:
         world.maps++;
         world.maps_known += news->map.path[0] == '/' && news->map.end_va > news->map.start_va &&

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 by_channel() {
     sed -E 's/^(\[[0-9]+\]) (([a-z_]+): )\{ thread = ([0-9]+), pid = ([0-9]+), tid = ([0-9]+) \}, /\4 \5 \6 \3 \1 \2/' |
         awk '/^\[/ { definitions[$2]++; next }
-            { sub(/^(timer|timer_metric|off_cpu|pc|pc_metric|off_cpu_pc|switch_in|switch_out)$/, "samples", $4); sub(/^(enter|return|enter_tail|place|tree)$/, "calls", $4); print }
+            { sub(/^(timer|timer_metric|off_cpu|pc|pc_metric|off_cpu_pc|switch_in|switch_out|ran)$/, "samples", $4); sub(/^(enter|return|enter_tail|place|tree)$/, "calls", $4); print }
             END { split("function stack module thread", kind, " "); for (i = 1; i <= 4; i++) print kind[i], definitions[kind[i] ":"] + 0 >"'"$work/definitions"'" }' |
         sort -s -k1,1n -k4,4
 }

@@ -150,7 +150,8 @@ static int keep_what_counts(struct trace_record *record)
     bool is_measure = record->major == TRACE_SAMPLE || record->major == TRACE_TREE;
     if (!is_measure)
         record->metric = 0;
-    if (!is_measure && record->major != TRACE_LOSS)
+    bool is_account = record->major == TRACE_THREAD && record->minor == TRACE_RAN;
+    if (!is_measure && !is_account && record->major != TRACE_LOSS)
         record->value = 0;
     if (record->major == TRACE_THREAD && record->minor == TRACE_SWITCH_IN)
         record->number = 0;
@@ -185,7 +186,7 @@ static void write_some(struct trace_writer *writer, struct written_trace *to, bo
     if (record.major == TRACE_SAMPLE && record.minor == TRACE_PLACE && random_below(3) == 0)
         record.number = TRACE_NONE;
     if (record.major == TRACE_THREAD)
-        record.minor = (uint8_t)(1 + random_below(2));
+        record.minor = (uint8_t)(1 + random_below(3));
     if (record.major == TRACE_LOSS) {
         record.minor = TRACE_LOST;
         record.value = random_below(1000);

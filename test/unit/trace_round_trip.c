@@ -345,6 +345,8 @@ static void print_record(const struct trace_record *record)
     case TRACE_THREAD:
         if (record->minor == TRACE_SWITCH_IN)
             printf("switch_in: { }\n");
+        else if (record->minor == TRACE_RAN)
+            printf("ran: { what = ( \"%s\" : container = %u ), value = %" PRIu64 " }\n", number ? "estimated" : "ran", number, value);
         else
             printf("switch_out: { reason = ( \"%s\" : container = %u ) }\n", number ? "preempted" : "waits", number);
         break;
