@@ -65,14 +65,16 @@ static struct err *get_hook(struct climb *climb, uint32_t number, const struct c
     return NULL;
 }
 
-static void request(struct climb *climb, const struct climb_hook *hook, const struct climb_range *range, bool remove, load_requests *out)
+static struct err *request(struct climb *climb, const struct climb_hook *hook, const struct climb_range *range, bool remove,
+                           load_requests *out)
 {
+    uint64_t enter_va, leave_va;
+    ERR_TRY(load_process_body(climb->process, climb->numbering.clause + CLIMB_ENTER, range->module->code, &enter_va));
+    ERR_TRY(load_process_body(climb->process, climb->numbering.clause + CLIMB_LEAVE, range->module->code, &leave_va));
     for (size_t i = 0; i < hook->place.n; i++) {
         const struct climb_place *place = &hook->place.at[i];
         if (place->cannot)
             continue;
-        uint64_t body_va =
-            load_process_body(climb->process, climb->numbering.clause + (i < hook->enter_places ? CLIMB_ENTER : CLIMB_LEAVE));
         VEC_PUSH(out, (struct load_request){.module = range->module,
                                             .func_va = place->func_va,
                                             .func_size = place->func_size,
@@ -80,12 +82,13 @@ static void request(struct climb *climb, const struct climb_hook *hook, const st
                                             .probe = {.va = place->va,
                                                       .counter = place->number,
                                                       .action = LOAD_CLAUSE,
-                                                      .body_va = body_va,
+                                                      .body_va = i < hook->enter_places ? enter_va : leave_va,
                                                       .taken = place->taken,
                                                       /* What others do at the entry and the exits is not the function's time. */
                                                       .is_first = i >= hook->enter_places,
                                                       .no_trap = true}}); /* one hit of a trap costs what a thousand jumps do */
     }
+    return NULL;
 }
 
 static struct err *request_all(struct climb *climb, const climb_functions *list, bool remove, load_requests *out)
@@ -102,7 +105,7 @@ static struct err *request_all(struct climb *climb, const climb_functions *list,
         }
         if (!remove)
             ERR_TRY(get_hook(climb, list->at[i], range));
-        request(climb, &climb->hook.at[function->hook], range, remove, out);
+        ERR_TRY(request(climb, &climb->hook.at[function->hook], range, remove, out));
     }
     return NULL;
 }

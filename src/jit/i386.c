@@ -246,10 +246,10 @@ static bool context(struct jit *jit, const struct wire_insn *insn)
         jit32_result(jit, insn);
         return true;
     case WIRE_CTX_SP:
-        jit32_op_sp(jit, 0x8d, AX, jit->sp_offset);
+        jit32_program_sp(jit, 0);
         break;
     case WIRE_CTX_RETURN:
-        jit32_op_sp(jit, 0x8b, AX, jit->sp_offset);
+        jit32_load_program_stack(jit, 0);
         break;
     case WIRE_CTX_MODEL:
         emit_constant(emit, AX, 32);
@@ -264,7 +264,7 @@ static bool context(struct jit *jit, const struct wire_insn *insn)
 static void machine_register(struct jit *jit, const struct wire_insn *insn)
 {
     if (insn->i == WIRE_REG32_SP) {
-        jit32_op_sp(jit, 0x8d, AX, jit->sp_offset);
+        jit32_program_sp(jit, 0);
     } else if (insn->i == WIRE_REG32_IP) {
         program_counter(jit);
     } else if (insn->i == WIRE_REG32_FLAGS) {
@@ -282,12 +282,12 @@ static void argument(struct jit *jit, const struct wire_insn *insn)
 {
     /* In the page of the stack pointer it can be read, beyond it perhaps not. */
     int32_t offset = 4 + 4 * insn->i;
-    jit32_op_sp(jit, 0x8d, AX, jit->sp_offset);
+    jit32_program_sp(jit, 0);
     jit32_op_constant(jit, 4, AX, 0xfff);
     jit32_op_constant(jit, 7, AX, (uint32_t)(4096 - 4 - offset));
     size_t beyond = emit_jump_if(&jit->emit, IF_ABOVE);
     jit_lead_to_call(jit, beyond);
-    jit32_op_sp(jit, 0x8b, AX, jit->sp_offset + offset);
+    jit32_load_program_stack(jit, offset);
     jit32_word_result(jit, insn);
 }
 
@@ -379,8 +379,7 @@ static bool takes_first(uint32_t number)
 
 /* ---- calls and the ends ---- */
 
-/* lea bytes(%esp),%esp: keeps the flags. */
-static void move_sp(struct jit *jit, int32_t bytes)
+void jit32_move_sp(struct jit *jit, int32_t bytes)
 {
     if (bytes)
         jit32_op_sp(jit, 0x8d, SP, bytes);
@@ -398,7 +397,7 @@ static void fill_fire(struct jit *jit, int32_t above)
         jit32_op_sp(jit, 0x89, AX, above + FIRE(frame_va));
         put_u32(jit, above + FIRE(frame_va) + 4, 0);
     }
-    jit32_op_sp(jit, 0x8d, AX, above + jit->sp_offset);
+    jit32_program_sp(jit, above);
     jit32_op_sp(jit, 0x89, AX, above + FIRE(sp));
     put_u32(jit, above + FIRE(sp) + 4, 0);
     jit32_op_sp(jit, 0x8b, AX, above + jit->place_offset);
@@ -428,7 +427,8 @@ static void call_agent(struct jit *jit, int32_t above, uint64_t va)
     jit_note_depth(jit, depth);
 }
 
-static void prologue(struct jit *jit)
+/* Saves registers and flags on the program's stack. */
+static void enter(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
     int32_t depth = 0;
@@ -443,7 +443,16 @@ static void prologue(struct jit *jit)
     }
     EMIT(emit, 0x9f, 0x0f, 0x90, 0xc0, 0x50); /* lahf; seto %al; push %eax */
     jit_note_depth(jit, depth + 4);
-    move_sp(jit, -jit->locals_bytes);
+}
+
+static void prologue(struct jit *jit)
+{
+    struct emit *emit = &jit->emit;
+    if (jit_is_own(jit))
+        jit32_enter_own(jit);
+    else
+        enter(jit);
+    jit32_move_sp(jit, -jit->locals_bytes);
     jit_note_depth(jit, jit_depth(jit));
     if (jit->hot_calls)
         fill_fire(jit, 0);
@@ -468,20 +477,22 @@ static void epilogue(struct jit *jit)
         emit_patch(emit, jit->no_frame, emit->code.n);
     }
     int32_t depth = jit_depth(jit) - jit->locals_bytes;
-    move_sp(jit, jit->locals_bytes);
+    jit32_move_sp(jit, jit->locals_bytes);
     jit_note_depth(jit, depth);
     EMIT(emit, 0x58); /* pop %eax */
     jit_note_depth(jit, depth -= 4);
     EMIT(emit, 0x04, 0x7f, 0x9e); /* add $0x7f,%al: overflows exactly when al is 1; sahf */
     if (jit->whole_flags) {
-        move_sp(jit, 4);
+        jit32_move_sp(jit, 4);
         jit_note_depth(jit, depth -= 4);
     }
-    for (int reg = 7; reg >= 0; reg--)
+    for (int reg = 7; reg >= (jit_is_own(jit) ? DX : AX); reg--)
         if (jit->saved >> reg & 1) {
             EMIT(emit, (uint8_t)(0x58 | reg));
             jit_note_depth(jit, depth -= 4);
         }
+    if (jit_is_own(jit))
+        jit32_leave_own(jit);
     EMIT(emit, 0xc3);
 }
 
@@ -530,7 +541,7 @@ static void subroutines(struct jit *jit)
     size_t failed = emit_jump_if(emit, IF_ZERO | IF_NOT);
     EMIT(emit, 0xc3);
     emit_patch(emit, failed, emit->code.n);
-    move_sp(jit, 4);
+    jit32_move_sp(jit, 4);
     jit_note_depth(jit, jit_depth(jit));
     for (size_t i = 0; i < jit->errors.n; i++)
         emit_patch(emit, jit->errors.at[i], emit->code.n);

@@ -31,6 +31,19 @@ void jit32_jump_if(struct jit *jit, int condition, const struct wire_insn *jump)
 /* The processor's number, and what the kernel keeps above its 12 bits, into the register. */
 void jit32_processor(struct jit *jit, int reg);
 
+/* lea bytes(%esp),%esp: keeps the flags. */
+void jit32_move_sp(struct jit *jit, int32_t bytes);
+
+/* ---- i386_own.c ---- */
+
+/* The prologue up to where the flags are saved, and the epilogue from where they are back, with all registers but eax and ecx. */
+void jit32_enter_own(struct jit *jit);
+void jit32_leave_own(struct jit *jit);
+/* eax = the program's stack pointer at the place; `above`: so many bytes were pushed. */
+void jit32_program_sp(struct jit *jit, int32_t above);
+/* eax = the word of its stack there. */
+void jit32_load_program_stack(struct jit *jit, int32_t offset);
+
 /* ---- i386_number.c ---- */
 
 bool jit32_number_op(struct jit *jit, const struct wire_insn *insn);

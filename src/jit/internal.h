@@ -5,7 +5,7 @@
  *
  * On the stack, upwards from the stack pointer: struct wire_fire, or in a body that can call nothing just its virtual registers; nodes of
  * maps that are used again; the clause's frame, when it is small; the saved flags; the saved registers; the return address; the place's
- * number.
+ * number. On a stack of ours (x86_64_own.c, i386_own.c) the last two are copies, and the owner follows.
  *
  * The clause is emitted twice. The first time finds out which registers it uses and what it calls, the second time knows. */
 #ifndef JIT_INTERNAL_H
@@ -94,6 +94,7 @@ struct jit {
     VEC(size_t) outs;   /* calls of the subroutine that calls eval_op() */
     VEC(size_t) errors; /* jumps to what ends the clause with an error */
     size_t no_frame;    /* the jump when the pool has none */
+    size_t no_stack;    /* the jump when no stack of ours is free */
     size_t exit_position;
     VEC(struct jit_cold) cold;
     VEC(struct wire_insn) constant;
@@ -126,6 +127,12 @@ void jit_note_depth(struct jit *jit, int32_t bytes);
 void jit_note_holds(struct jit *jit, enum jit_holds holds);
 /* ... as it does between prologue and epilogue. */
 int32_t jit_depth(const struct jit *jit);
+/* The body runs on a stack of ours. */
+bool jit_is_own(const struct jit *jit);
+/* From the stack pointer up to the word that says whose the stack is: there lies the program's, as it was when the body changed to ours. */
+int32_t jit_owner_offset(const struct jit *jit);
+/* Where what was not done for want of a frame or a stack is counted. */
+uint64_t jit_lost_frames_va(const struct jit *jit);
 /* The reference at `where` is to the instruction, which is put among the constants. */
 void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
 

@@ -179,6 +179,22 @@ int32_t jit_depth(const struct jit *jit)
     return jit->place_offset - (int32_t)jit->arch->word_bytes;
 }
 
+bool jit_is_own(const struct jit *jit)
+{
+    return jit->process->stacks.va;
+}
+
+int32_t jit_owner_offset(const struct jit *jit)
+{
+    return jit->place_offset + (int32_t)jit->arch->word_bytes;
+}
+
+uint64_t jit_lost_frames_va(const struct jit *jit)
+{
+    const struct wire_session *session = jit->process->session;
+    return jit->process->session_va + session->state_offset + offsetof(struct wire_state, lost) + WIRE_LOSS_FRAME * sizeof(uint64_t);
+}
+
 void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn)
 {
     VEC_PUSH(&jit->constant, *insn);
@@ -196,6 +212,8 @@ static void lay_out(struct jit *jit, bool known)
     jit->saved = 1u << AX | (known ? jit->used : arch->caller_saved);
     if (jit->hot_calls)
         jit->saved |= arch->caller_saved;
+    if (jit_is_own(jit))
+        jit->saved |= 1u << CX;
     for (uint32_t i = 0; i < WIRE_REGS; i++) {
         jit->slot_offset[i] = jit->calls ? (int32_t)(offsetof(struct wire_fire, reg) + 8 * i) : at;
         at += jit->regs & bit(i) ? 8 : 0;

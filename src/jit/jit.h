@@ -10,7 +10,9 @@
  *  1. A body changes no register and no flag that the program can see: it saves and puts back what it uses, and says which that is. The
  *     direction flag is neither changed nor relied upon; vector and x87 registers are read (XMM, ST0), never written: doubles are computed
  *     in integers.
- *  2. It uses at most JIT_STACK_MAX bytes of the stack besides what it calls: larger frames come from the session's pool.
+ *  2. It uses at most JIT_STACK_MAX bytes of the stack besides what it calls: larger frames come from the session's pool. One for stacks of
+ *     ours takes 4 words of the program's, and with them a free stack; when there is none, that is counted (WIRE_LOSS_FRAME) and the body
+ *     does nothing.
  *  3. Arithmetic, jumps, context, frame access, small records, and count, sum, hist and integers in maps without a key or with one of 8
  *     bytes are done in place (in 32-bit code without lhist); the rest calls eval_op() in the agent with the instruction, which lies among
  *     the body's constants. So whatever is not done in place is the same code as the interpreter's. A thread in a body may hold what it
@@ -27,6 +29,23 @@
 
 enum { JIT_STACK_MAX = 640 };
 
+/* Stacks of ours in the process, for bodies that must not use much of the program's: one of 1 << JIT_OWN_SHIFT bytes behind the other. At
+ * the upper end of each lies its owner: 0 while the stack is free, else the stack pointer with which a thread went on to it. */
+struct jit_stacks {
+    uint64_t va; /* of the first; 0: bodies run on the program's stack */
+    uint32_t count;
+    uint32_t first_mask; /* a thread looks for a free one from that of its processor's number, taken with this mask, on to the last */
+};
+enum { JIT_OWN_SHIFT = 16, JIT_OWNER_BELOW_END = 16 };
+/* Where stack `number` has its owner. */
+static inline uint64_t jit_owner_va(const struct jit_stacks *stacks, uint32_t number)
+{
+    return stacks->va + ((uint64_t)(number + 1) << JIT_OWN_SHIFT) - JIT_OWNER_BELOW_END;
+}
+/* From the owner up to the program's stack pointer at the place, which is also what such a body and its call need of the program's stack.
+ */
+enum { JIT_OWNER_TO_PROGRAM64 = 176, JIT_OWNER_TO_PROGRAM32 = 24 };
+
 /* Addresses and facts of the process. */
 struct jit_process {
     uint64_t session_va;                /* struct wire_session */
@@ -37,6 +56,7 @@ struct jit_process {
     uint64_t
         claim_va; /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted: the body then ends */
     uint64_t release_va; /* void (struct wire_fire *, uint64_t frame_va) */
+    struct jit_stacks stacks;
 };
 
 /* From this instruction of a body on, up to the next entry, its return address lies so many bytes above the stack pointer; -1: that varies,

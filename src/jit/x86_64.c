@@ -214,10 +214,10 @@ static bool context(struct jit *jit, const struct wire_insn *insn)
         EMIT(emit, 0x48, 0x98);                              /* cltq */
         break;
     case WIRE_CTX_SP:
-        jit64_op_sp(jit, true, 0x8d, AX, jit->sp_offset);
+        jit64_program_sp(jit, 0);
         break;
     case WIRE_CTX_RETURN:
-        jit64_op_sp(jit, true, 0x8b, AX, jit->sp_offset);
+        jit64_load_program_stack(jit, 0);
         break;
     case WIRE_CTX_MODEL:
         emit_constant(emit, AX, 64);
@@ -233,7 +233,7 @@ static void machine_register(struct jit *jit, const struct wire_insn *insn, uint
 {
     static const uint8_t registers[] = {AX, DX, CX, BX, SI, DI, BP, SP, R8, R9, R10, R11, R12, R13, R14, R15};
     if (number == WIRE_REG64_SP) {
-        jit64_op_sp(jit, true, 0x8d, AX, jit->sp_offset);
+        jit64_program_sp(jit, 0);
     } else if (number == WIRE_REG64_IP) {
         program_counter(jit);
     } else if (number == WIRE_REG64_FLAGS) {
@@ -256,11 +256,11 @@ static void argument(struct jit *jit, const struct wire_insn *insn)
     }
     /* In the page of the stack pointer it can be read, beyond it perhaps not. */
     int32_t offset = 8 + 8 * (insn->i - 6);
-    jit64_op_sp(jit, false, 0x8d, AX, jit->sp_offset);
+    jit64_program_sp(jit, 0);
     EMIT(&jit->emit, 0x25, 0xff, 0x0f, 0x00, 0x00, 0x3d); /* and $0xfff,%eax; cmp $...,%eax */
     emit_u32(&jit->emit, (uint32_t)(4096 - 8 - offset));
     jit_lead_to_call(jit, emit_jump_if(&jit->emit, IF_ABOVE));
-    jit64_op_sp(jit, true, 0x8b, AX, jit->sp_offset + offset);
+    jit64_load_program_stack(jit, offset);
     jit64_result(jit, insn);
 }
 
@@ -342,22 +342,21 @@ static bool takes_first(uint32_t number)
 
 /* ---- calls and the ends ---- */
 
-static void push(struct jit *jit, int reg)
+void jit64_push(struct jit *jit, int reg)
 {
     if (reg > 7)
         EMIT(&jit->emit, 0x41);
     EMIT(&jit->emit, (uint8_t)(0x50 | (reg & 7)));
 }
 
-static void pop(struct jit *jit, int reg)
+void jit64_pop(struct jit *jit, int reg)
 {
     if (reg > 7)
         EMIT(&jit->emit, 0x41);
     EMIT(&jit->emit, (uint8_t)(0x58 | (reg & 7)));
 }
 
-/* lea bytes(%rsp),%rsp: keeps the flags. */
-static void move_sp(struct jit *jit, int32_t bytes)
+void jit64_move_sp(struct jit *jit, int32_t bytes)
 {
     if (bytes)
         jit64_op_sp(jit, true, 0x8d, SP, bytes);
@@ -375,7 +374,7 @@ static void fill_fire(struct jit *jit, int32_t above)
         jit64_op_sp(jit, true, 0x8d, AX, above + jit->frame_offset);
         jit64_op_sp(jit, true, 0x89, AX, above + FIRE(frame_va));
     }
-    jit64_op_sp(jit, true, 0x8d, AX, above + jit->sp_offset);
+    jit64_program_sp(jit, above);
     jit64_op_sp(jit, true, 0x89, AX, above + FIRE(sp));
     jit64_op_sp(jit, false, 0x8b, AX, above + jit->place_offset);
     jit64_op_sp(jit, false, 0x89, AX, above + FIRE(place));
@@ -400,13 +399,14 @@ static void call_agent(struct jit *jit, uint64_t va)
     jit_note_depth(jit, depth);
 }
 
-static void prologue(struct jit *jit)
+/* Saves registers and flags on the program's stack. */
+static void enter(struct jit *jit)
 {
     struct emit *emit = &jit->emit;
     int32_t depth = 0;
     for (int reg = 0; reg < 16; reg++)
         if (jit->saved >> reg & 1) {
-            push(jit, reg);
+            jit64_push(jit, reg);
             jit_note_depth(jit, depth += 8);
         }
     if (jit->whole_flags) {
@@ -415,7 +415,16 @@ static void prologue(struct jit *jit)
     }
     EMIT(emit, 0x9f, 0x0f, 0x90, 0xc0, 0x50); /* lahf; seto %al; push %rax: a tenth of what pushf and popf cost */
     jit_note_depth(jit, depth + 8);
-    move_sp(jit, -jit->locals_bytes);
+}
+
+static void prologue(struct jit *jit)
+{
+    struct emit *emit = &jit->emit;
+    if (jit_is_own(jit))
+        jit64_enter_own(jit);
+    else
+        enter(jit);
+    jit64_move_sp(jit, -jit->locals_bytes);
     jit_note_depth(jit, jit_depth(jit));
     if (jit->hot_calls)
         fill_fire(jit, 0);
@@ -440,20 +449,22 @@ static void epilogue(struct jit *jit)
         emit_patch(emit, jit->no_frame, emit->code.n);
     }
     int32_t depth = jit_depth(jit) - jit->locals_bytes;
-    move_sp(jit, jit->locals_bytes);
+    jit64_move_sp(jit, jit->locals_bytes);
     jit_note_depth(jit, depth);
     EMIT(emit, 0x58); /* pop %rax */
     jit_note_depth(jit, depth -= 8);
     EMIT(emit, 0x04, 0x7f, 0x9e); /* add $0x7f,%al: overflows exactly when al is 1; sahf */
     if (jit->whole_flags) {
-        move_sp(jit, 8);
+        jit64_move_sp(jit, 8);
         jit_note_depth(jit, depth -= 8);
     }
-    for (int reg = 15; reg >= 0; reg--)
+    for (int reg = 15; reg >= (jit_is_own(jit) ? DX : AX); reg--)
         if (jit->saved >> reg & 1) {
-            pop(jit, reg);
+            jit64_pop(jit, reg);
             jit_note_depth(jit, depth -= 8);
         }
+    if (jit_is_own(jit))
+        jit64_leave_own(jit);
     EMIT(emit, 0xc3);
 }
 
@@ -497,7 +508,7 @@ static void call_with_fire(struct jit *jit, int32_t above, uint64_t va)
     above += 8 * __builtin_popcount(more);
     for (int reg = 0; reg < 16; reg++)
         if (more >> reg & 1) {
-            push(jit, reg);
+            jit64_push(jit, reg);
             jit_note_depth(jit, depth += 8);
         }
     emit_rr(&jit->emit, true, 0x89, AX, SI);
@@ -507,7 +518,7 @@ static void call_with_fire(struct jit *jit, int32_t above, uint64_t va)
     call_agent(jit, va);
     for (int reg = 15; reg >= 0; reg--)
         if (more >> reg & 1) {
-            pop(jit, reg);
+            jit64_pop(jit, reg);
             jit_note_depth(jit, depth -= 8);
         }
 }
@@ -522,7 +533,7 @@ static void subroutines(struct jit *jit)
     size_t failed = emit_jump_if(emit, IF_ZERO | IF_NOT);
     EMIT(emit, 0xc3);
     emit_patch(emit, failed, emit->code.n);
-    move_sp(jit, 8);
+    jit64_move_sp(jit, 8);
     jit_note_depth(jit, jit_depth(jit));
     for (size_t i = 0; i < jit->errors.n; i++)
         emit_patch(emit, jit->errors.at[i], emit->code.n);

@@ -25,6 +25,21 @@ void jit64_jump_if(struct jit *jit, int condition, const struct wire_insn *jump)
 /* The processor's number, and what the kernel keeps above its 12 bits, into the register. */
 void jit64_processor(struct jit *jit, int reg);
 
+void jit64_push(struct jit *jit, int reg);
+void jit64_pop(struct jit *jit, int reg);
+/* lea bytes(%rsp),%rsp: keeps the flags. */
+void jit64_move_sp(struct jit *jit, int32_t bytes);
+
+/* ---- x86_64_own.c ---- */
+
+/* The prologue up to where the flags are saved, and the epilogue from where they are back, with all registers but rax and rcx. */
+void jit64_enter_own(struct jit *jit);
+void jit64_leave_own(struct jit *jit);
+/* rax = the program's stack pointer at the place; `above`: so many bytes were pushed. */
+void jit64_program_sp(struct jit *jit, int32_t above);
+/* rax = the word of its stack there. */
+void jit64_load_program_stack(struct jit *jit, int32_t offset);
+
 /* ---- x86_64_number.c ---- */
 
 bool jit64_number_op(struct jit *jit, const struct wire_insn *insn);

@@ -351,8 +351,9 @@ static struct err *move_threads(struct lookup *lookup, int phase)
 {
     lookup->change->phase = phase;
     lookup->change->affected = lookup->change->not_now = 0;
-    ERR_TRY(load_visit_threads(lookup->change->process->target, lookup->maps, is_ours, visit, lookup));
-    return phase == CHANGE_LOOK ? NULL : target_write_regs(lookup->change->process->target);
+    const struct load_process *process = lookup->change->process;
+    ERR_TRY(load_visit_threads(process->target, process->shared, lookup->maps, is_ours, visit, lookup));
+    return phase == CHANGE_LOOK ? NULL : target_write_regs(process->target);
 }
 
 static struct err *apply_with_maps(struct lookup *lookup, bool *done)

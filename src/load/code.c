@@ -212,6 +212,7 @@ struct load_code *load_code_create(struct symbol_file *file)
     code->unwind_fd = -1;
     code->file = file;
     code->mode = symbol_file_width(file) == 64 ? INSN_MODE_64 : INSN_MODE_32;
+    code->has_small_stacks = symbol_file_has_small_stacks(file);
     size_t count;
     const struct symbol_segment *segment = symbol_file_segments(file, &count);
     code->segment = memory_zero(count, sizeof *code->segment);

@@ -33,6 +33,7 @@ struct load_code {
     struct wire_unwind *unwind; /* of stacks.c: NULL until it is asked for */
     int unwind_fd;              /* ... the same as a file, -1 until it is asked for */
     bool looked_for_unwind;
+    bool has_small_stacks; /* see symbol_file_has_small_stacks() */
 };
 
 /* Takes the file over. */

@@ -110,7 +110,10 @@ struct load_process {
     uint64_t pause_ns;
     uint64_t session_va, process_va;                /* struct wire_session (0 without a program) and struct wire_process in the process */
     uint64_t place_pcs_offset, place_biases_offset; /* in the journal's memory: uint64_t by place */
+    const struct load_program *program;             /* NULL: none */
     VEC(struct load_body) body;                     /* by clause; va 0: none */
+    VEC(struct load_body) own_body;                 /* ... for stacks of ours; empty until a file needs them */
+    struct jit_stacks stacks;                       /* ... */
     struct load_pc_map stand;                       /* of stand.c */
     bool stand_is_old;                              /* the journal has changed since */
     uint32_t spaces_used;                           /* of WIRE_SPACES_BYTES */
@@ -184,6 +187,7 @@ struct load_module *load_vdso(struct load_process *process);
 struct err *load_process_map_private(struct load_process *process);
 /* ... the clause's body that the pc is in, or NULL. */
 const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc);
+void load_bodies_deinit(struct load_process *process);
 
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
@@ -221,13 +225,15 @@ enum load_moved load_move_out(struct target *target, const struct load_pc_map *m
 const struct wire_pc *load_pc_map_find(const struct load_pc_map *map, uint64_t va);
 /* Whether it would not say LOAD_MOVE_LATER or LOAD_MOVED_NOT, as far as one can tell from the pc. */
 bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc);
-/* `maps`: those of the stop; NULL: they are read. Calls `visit` with the registers of every thread, and with those of every signal frame on
- * its stacks whose pc `is_ours` says yes to. A visitor that changes the registers returns true. Changed frames are written at once, changed
- * threads with target_thread_write_regs(). */
+/* `journal`: of the process; it says where stacks of ours are. `maps`: those of the stop; NULL: they are read. Calls `visit` with the
+ * registers of every thread, and with those of every signal frame on its stacks whose pc `is_ours` says yes to. A visitor that changes the
+ * registers returns true. Changed frames are written at once, changed threads with target_thread_write_regs(). */
 typedef bool load_is_ours_fn(void *context, uint64_t pc);
 typedef bool load_visit_fn(void *context, struct target_thread *thread, struct load_move_regs *regs);
-struct err *load_visit_threads(struct target *target, const struct target_maps *maps, load_is_ours_fn *is_ours, load_visit_fn *visit,
-                               void *context);
+struct err *load_visit_threads(struct target *target, const struct wire_shared *journal, const struct target_maps *maps,
+                               load_is_ours_fn *is_ours, load_visit_fn *visit, void *context);
+/* Where the stack of ours that the stack pointer is on has its owner; 0: it is on none that the journal knows. */
+uint64_t load_own_stack_owner(const struct wire_shared *journal, uint64_t sp);
 
 /* change.c */
 void load_function_destroy(struct load_function *function);

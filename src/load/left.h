@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Stacks of ours are not checked: what the head says of them is only used to read memory of the process. */
 enum { LOAD_LEFT_REGIONS_MOST = 4096, LOAD_LEFT_SITES_MOST = 1 << 21, LOAD_LEFT_PCS_MOST = 12 << 20 };
 
 struct load_left {

@@ -130,6 +130,7 @@ enum { CONTEXT_BEFORE = 8, CONTEXT_AFTER = 4 }; /* words of a context around its
 
 struct visitor {
     struct target *target;
+    const struct wire_shared *journal;
     const struct target_maps *maps;
     load_is_ours_fn *is_ours;
     load_visit_fn *visit;
@@ -225,7 +226,14 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
                         (CONTEXT_BEFORE + CONTEXT_AFTER) * (size_t)layout->word_bytes);
 }
 
-/* From an address up to the end of its mapping, within reason. */
+uint64_t load_own_stack_owner(const struct wire_shared *journal, uint64_t sp)
+{
+    const struct jit_stacks stacks = {journal->own_stacks_va, journal->own_stack_count, 0};
+    uint64_t number = (sp - stacks.va) >> JIT_OWN_SHIFT;
+    return stacks.va && number < stacks.count ? jit_owner_va(&stacks, (uint32_t)number) : 0;
+}
+
+/* From an address up to the end of its mapping, or of the stack of ours, within reason. */
 static size_t room_above(const struct visitor *visitor, uint64_t va)
 {
     size_t low = 0;
@@ -239,11 +247,14 @@ static size_t room_above(const struct visitor *visitor, uint64_t va)
     const struct target_map *map = low ? &visitor->maps->map.at[low - 1] : NULL;
     if (!map || va >= map->end_va)
         return 0;
-    return map->end_va - va < STACK_SCAN_BYTES ? (size_t)(map->end_va - va) : STACK_SCAN_BYTES;
+    uint64_t owner_va = load_own_stack_owner(visitor->journal, va), end_va = owner_va && owner_va < map->end_va ? owner_va : map->end_va;
+    if (va >= end_va)
+        return 0;
+    return end_va - va < STACK_SCAN_BYTES ? (size_t)(end_va - va) : STACK_SCAN_BYTES;
 }
 
 /* Remembers a stack to scan, unless one that is scanned already includes it. */
-static void note_stack(struct visitor *visitor, uint64_t sp)
+static void note_one_stack(struct visitor *visitor, uint64_t sp)
 {
     size_t room = room_above(visitor, sp);
     for (size_t i = 0; i < visitor->stack_count; i++)
@@ -251,6 +262,15 @@ static void note_stack(struct visitor *visitor, uint64_t sp)
             return;
     if (room && visitor->stack_count < MAX_STACKS)
         visitor->stack[visitor->stack_count++] = sp;
+}
+
+/* ... and of a thread that has gone on to a stack of ours, the one that it came from. */
+static void note_stack(struct visitor *visitor, uint64_t sp)
+{
+    uint64_t owner_va = load_own_stack_owner(visitor->journal, sp), program_sp;
+    note_one_stack(visitor, sp);
+    if (owner_va && target_read_some(visitor->target, owner_va, &program_sp, sizeof program_sp) == sizeof program_sp)
+        note_one_stack(visitor, program_sp);
 }
 
 static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buffer)
@@ -291,8 +311,8 @@ static void visit_parked(struct visitor *visitor, struct target_thread *thread)
 static void visit_thread(struct visitor *visitor, struct target_thread *thread)
 {
     struct user_regs_struct *regs = &thread->regs;
-    visitor->stack[0] = regs->rsp;
-    visitor->stack_count = 1;
+    visitor->stack_count = 0;
+    note_stack(visitor, regs->rsp);
     if (thread->parked) {
         visit_parked(visitor, thread);
         return;
@@ -335,11 +355,12 @@ static struct err *visit_all(struct visitor *visitor)
     return error;
 }
 
-struct err *load_visit_threads(struct target *target, const struct target_maps *maps, load_is_ours_fn *is_ours, load_visit_fn *visit,
-                               void *context)
+struct err *load_visit_threads(struct target *target, const struct wire_shared *journal, const struct target_maps *maps,
+                               load_is_ours_fn *is_ours, load_visit_fn *visit, void *context)
 {
     struct target_maps own;
-    struct visitor visitor = {.target = target, .maps = maps ? maps : &own, .is_ours = is_ours, .visit = visit, .context = context};
+    struct visitor visitor = {
+        .target = target, .journal = journal, .maps = maps ? maps : &own, .is_ours = is_ours, .visit = visit, .context = context};
     if (maps)
         return visit_all(&visitor);
     ERR_TRY(target_maps_read(target, &own));

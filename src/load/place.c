@@ -111,7 +111,8 @@ static struct err *add_clause(struct load_session *session, struct load_member *
     struct wire_place meaning = {.row = row,
                                  .func = names_number(&session->names, session->row.at[row].function),
                                  .probe = probe_name(session, &session->spec[spec], &session->row.at[row])};
-    uint64_t body_va = load_process_body(member->process, session->program->clause[spec]);
+    uint64_t body_va;
+    ERR_TRY(load_process_body(member->process, session->program->clause[spec], module->code, &body_va));
     for (uint32_t i = 0; i < point->place_count && body_va; i++) {
         const struct load_place *place = &resolved->place.at[point->first_place + i];
         uint32_t number;
@@ -163,14 +164,14 @@ static struct err *add_trace_point(struct load_session *session, struct load_mem
     member->row_module.at[row] = member->modules_resolved;
     for (uint32_t i = 0; i < point->place_count; i++) {
         const struct load_place *place = &resolved->place.at[point->first_place + i];
-        VEC_PUSH(
-            out,
-            (struct load_request){
-                .module = module,
-                .func_va = place->func_va,
-                .func_size = place->func_size,
-                .probe = {
-                    .va = place->va, .counter = counter, .action = LOAD_COUNT, .taken = place->taken, .no_trap = is_trap_refused(session, member)}});
+        VEC_PUSH(out, (struct load_request){.module = module,
+                                            .func_va = place->func_va,
+                                            .func_size = place->func_size,
+                                            .probe = {.va = place->va,
+                                                      .counter = counter,
+                                                      .action = LOAD_COUNT,
+                                                      .taken = place->taken,
+                                                      .no_trap = is_trap_refused(session, member)}});
     }
     return NULL;
 }

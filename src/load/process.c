@@ -363,9 +363,7 @@ static void free_process(struct load_process *process)
         target_close(process->executed.at[i]);
     VEC_FREE(&process->executed);
     VEC_FREE(&process->trap);
-    for (size_t i = 0; i < process->body.n; i++)
-        free(process->body.at[i].depth);
-    VEC_FREE(&process->body);
+    load_bodies_deinit(process);
     free(process->stand.pc);
     VEC_FREE(&process->table);
     VEC_FREE(&process->table_place);

@@ -124,6 +124,7 @@ struct load_standing {
     uint64_t pc;
     uint64_t reg[WIRE_REG64_COUNT]; /* the stack pointer among them */
     uint32_t known;                 /* bit r: reg[r] is the thread's */
+    bool was_on_ours;               /* out: it was found on a stack of ours: the program's is not the one that was copied */
 };
 /* Whether its pc is in code of ours. Then the registers become those of the program at the instruction that it stands at, as far as they
  * are known; the pc becomes 0 when that can not be told. `stack`: what is at the stack pointer. */

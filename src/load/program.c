@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { PAGE = 4096, PROCESS_BYTES = 2 * PAGE };
 _Static_assert(sizeof(struct wire_process) <= PROCESS_BYTES, "two pages");
@@ -75,48 +76,126 @@ static struct err *describe_process(struct load_process *process, bool takes_sta
 
 /* ---- bodies ---- */
 
-static struct err *place_body(struct load_process *process, const struct load_program *program, uint32_t clause, enum wire_model model,
-                              const struct jit_process *facts)
+static struct err *place_body(struct load_process *process, uint32_t clause, enum wire_model model, const struct jit_process *facts,
+                              struct load_body *out)
 {
     uint64_t va = 0;
     struct jit_body body = {0};
-    struct err *error = jit_compile(program->stream, clause, model, facts, 0x10000, &body);
+    const struct wire_stream *stream = process->program->stream;
+    struct err *error = jit_compile(stream, clause, model, facts, 0x10000, &body);
     if (!error)
         error = load_region_alloc(process, process->fire.agent_va, process->fire.agent_va + PAGE, body.code.n, 0, &va);
     if (!error) {
         jit_body_deinit(&body);
-        error = jit_compile(program->stream, clause, model, facts, va, &body);
+        error = jit_compile(stream, clause, model, facts, va, &body);
     }
     if (!error)
         error = target_write(process->target, va, body.code.at, body.code.n);
     if (!error) {
-        VEC_PUSH(&process->body, (struct load_body){va, body.code.n, body.depth.at, body.depth.n});
+        *out = (struct load_body){va, body.code.n, body.depth.at, body.depth.n};
         body.depth.at = NULL; /* it has changed hands */
     }
     jit_body_deinit(&body);
     return error;
 }
 
-static struct err *place_bodies(struct load_process *process, const struct load_program *program)
+/* Those of all clauses, on the program's stack or, if there are any, on stacks of ours. */
+static struct err *place_bodies(struct load_process *process, struct jit_stacks stacks)
 {
+    const struct wire_stream *stream = process->program->stream;
     enum wire_model model = target_width(process->target) == 64 ? WIRE_LP64 : WIRE_ILP32;
     struct jit_process facts = {
         .session_va = process->session_va,
-        .session = program->memory,
+        .session = process->program->memory,
         .process_va = process->process_va,
         .op_va = process->fire.agent_va + WIRE_AGENT_OP,
         .error_va = process->fire.agent_va + WIRE_AGENT_ERROR,
         .claim_va = process->fire.agent_va + WIRE_AGENT_CLAIM,
         .release_va = process->fire.agent_va + WIRE_AGENT_RELEASE,
+        .stacks = stacks,
     };
-    for (uint32_t i = 0; i < program->stream->clause_count; i++) {
-        if (!(stream_clauses(program->stream)[i].has_model >> model & 1)) {
-            VEC_PUSH(&process->body, (struct load_body){0});
-            continue;
-        }
-        ERR_TRY(place_body(process, program, i, model, &facts));
+    for (uint32_t i = 0; i < stream->clause_count; i++) {
+        struct load_body body = {0};
+        if (stream_clauses(stream)[i].has_model >> model & 1)
+            ERR_TRY(place_body(process, i, model, &facts, &body));
+        if (stacks.va)
+            VEC_PUSH(&process->own_body, body);
+        else
+            VEC_PUSH(&process->body, body);
     }
     return NULL;
+}
+
+/* Memory is given to those that are used. */
+static struct err *map_stacks(struct load_process *process)
+{
+    enum { COUNT = 256 };
+    struct wire_shared *shared = process->shared;
+    const uint64_t bytes = (uint64_t)COUNT << JIT_OWN_SHIFT;
+    struct jit_stacks stacks = {.count = COUNT};
+    if (shared->region_count == shared->region_room)
+        return err_new(ERR_PLACE, "process %d: too many pieces of memory", target_pid(process->target));
+    for (long processors = sysconf(_SC_NPROCESSORS_CONF); (long)stacks.first_mask + 1 < processors && stacks.first_mask < COUNT / 2 - 1;)
+        stacks.first_mask = stacks.first_mask * 2 + 1;
+    ERR_TRY(
+        load_remote_mmap(process->target, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &stacks.va));
+    load_shared_regions(shared)[shared->region_count] = (struct wire_region){stacks.va, bytes};
+    shared->region_count++;
+    shared->own_stack_count = COUNT;
+    shared->own_stacks_va = stacks.va;
+    process->stacks = stacks;
+    return NULL;
+}
+
+/* The bodies for stacks of ours, once. */
+static struct err *need_own_bodies(struct load_process *process)
+{
+    if (process->own_body.n)
+        return NULL;
+    bool was_running = target_is_running(process->target);
+    ERR_TRY(target_stop_one(process->target));
+    struct err *error = process->stacks.va ? NULL : map_stacks(process);
+    if (!error)
+        error = place_bodies(process, process->stacks);
+    struct err *resume = was_running ? target_resume(process->target) : NULL;
+    if (!error)
+        return resume;
+    err_free(resume);
+    return error;
+}
+
+struct err *load_process_body(struct load_process *process, uint32_t clause, const struct load_code *code, uint64_t *va)
+{
+    *va = clause < process->body.n ? process->body.at[clause].va : 0;
+    if (!*va || !code->has_small_stacks)
+        return NULL;
+    ERR_TRY(need_own_bodies(process));
+    *va = process->own_body.at[clause].va;
+    return NULL;
+}
+
+static const struct load_body *body_at(const struct load_body *body, size_t count, uint64_t pc)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pc - body[i].va < body[i].bytes)
+            return &body[i];
+    return NULL;
+}
+
+const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc)
+{
+    const struct load_body *body = body_at(process->body.at, process->body.n, pc);
+    return body ? body : body_at(process->own_body.at, process->own_body.n, pc);
+}
+
+void load_bodies_deinit(struct load_process *process)
+{
+    for (size_t i = 0; i < process->body.n; i++)
+        free(process->body.at[i].depth);
+    for (size_t i = 0; i < process->own_body.n; i++)
+        free(process->own_body.at[i].depth);
+    VEC_FREE(&process->body);
+    VEC_FREE(&process->own_body);
 }
 
 struct err *load_process_prepare(struct load_process *process, const struct load_program *program)
@@ -129,32 +208,20 @@ struct err *load_process_prepare(struct load_process *process, const struct load
                        "needs; `probity count` can count there",
                        target_pid(process->target));
     bool was_running = target_is_running(process->target);
+    process->program = program;
     struct err *error = target_stop_one(process->target);
     if (!error)
         error = map_session(process, program);
     if (!error)
         error = describe_process(process, program->memory->stack_nodes);
     if (!error)
-        error = place_bodies(process, program);
+        error = place_bodies(process, (struct jit_stacks){0});
     struct err *resume = was_running ? target_resume(process->target) : NULL;
     if (!error)
         error = resume;
     else
         err_free(resume);
     return error;
-}
-
-uint64_t load_process_body(const struct load_process *process, uint32_t clause)
-{
-    return clause < process->body.n ? process->body.at[clause].va : 0;
-}
-
-const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc)
-{
-    for (size_t i = 0; i < process->body.n; i++)
-        if (pc - process->body.at[i].va < process->body.at[i].bytes)
-            return &process->body.at[i];
-    return NULL;
 }
 
 /* ---- places ---- */

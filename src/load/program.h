@@ -19,8 +19,8 @@ struct load_program {
 
 /* Prepares a process for the program: once, before its first probe of it. */
 struct err *load_process_prepare(struct load_process *process, const struct load_program *program);
-/* The body of a clause. 0 when the clause is not compiled for the process's model. */
-uint64_t load_process_body(const struct load_process *process, uint32_t clause);
+/* The body of a clause for places in the file. 0 when the clause is not compiled for the process's model. */
+struct err *load_process_body(struct load_process *process, uint32_t clause, const struct load_code *code, uint64_t *va);
 /* A new place at the instruction at `pc_va` of the process, in a file that is loaded with `bias`. */
 struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
                                    uint32_t *number);

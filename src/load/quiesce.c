@@ -96,7 +96,7 @@ static struct err *look_for_outside(struct look *look, struct target *target, bo
     enum { TRIES = 8, WAIT_NS = 50000 };
     for (int i = 0;; i++) {
         look->inside.n = 0;
-        ERR_TRY(load_visit_threads(target, NULL, is_frame_inside, visit, look));
+        ERR_TRY(load_visit_threads(target, look->process->shared, NULL, is_frame_inside, visit, look));
         if (first && i == 0) {
             *waiting = look->inside;
             look->inside = (target_pids){0};

@@ -273,13 +273,13 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done, s
     revert->still_inside = 0;
     revert->round++;
     if (revert->looking)
-        ERR_TRY(load_visit_threads(revert->target, NULL, is_ours, visit, revert));
+        ERR_TRY(load_visit_threads(revert->target, &revert->left.head, NULL, is_ours, visit, revert));
     if (revert->still_inside)
         return NULL;
     revert->looking = false;
     ERR_TRY(restore_bytes(revert));
     revert->restored = true;
-    ERR_TRY(load_visit_threads(revert->target, NULL, is_ours, visit, revert));
+    ERR_TRY(load_visit_threads(revert->target, &revert->left.head, NULL, is_ours, visit, revert));
     ERR_TRY(target_write_regs(revert->target)); /* before the code goes, should we be killed in between */
     bool clears = revert->left.head.trap_handler_va != 0;
     *done = !revert->still_inside && (clears ? target_can_call(revert->target) : target_memory_caller(revert->target) != NULL);

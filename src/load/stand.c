@@ -2,7 +2,8 @@
  *
  * In a trampoline the pc map says it. A clause's body was called from one, and the address in it is on the stack, where the body's table of
  * depths says; over it lie the place's number and the red zone. That it is some address in a trampoline is not enough: those of earlier
- * calls are left all over the stack. Registers that calls preserve are the program's in a body; in the agent only the base pointer. */
+ * calls are left all over the stack. On a stack of ours these two are copies, and the owner says where the program's ends. Registers that
+ * calls preserve are the program's in a body; in the agent only the base pointer. */
 #include "load/internal.h"
 
 #include "wire/stream.h"
@@ -134,7 +135,15 @@ static bool leave_call(struct stand *stand, uint64_t offset)
     const struct wire_pc *entry = stack_word(stand, offset, &word) ? find(&stand->process->stand, word) : NULL;
     if (!entry || entry->kind != WIRE_PC_CLAUSE || word != entry->va + done)
         return false;
-    *sp_of(stand) += offset + word_bytes(stand) + clause_undo(stand, done);
+    uint64_t place_va = *sp_of(stand) + offset + word_bytes(stand);
+    uint64_t owner_va = load_own_stack_owner(stand->process->shared, place_va);
+    if (owner_va && !stack_word(stand, owner_va - *sp_of(stand), &word))
+        return false;
+    if (owner_va)
+        *sp_of(stand) = word + (stand->wide ? JIT_OWNER_TO_PROGRAM64 : JIT_OWNER_TO_PROGRAM32);
+    else
+        *sp_of(stand) = place_va + clause_undo(stand, done);
+    stand->out->was_on_ours = owner_va;
     stand->out->pc = entry->origin_va;
     return true;
 }

@@ -98,6 +98,7 @@ static uint32_t walk(struct record_run *run, struct record_thread *thread, const
         struct unwind_regs regs = {.pc = standing->pc, .known = standing->known};
         struct unwind_stack stack = {.va = sample->sp, .bytes = sample->stack, .size = sample->stack_bytes};
         memcpy(regs.reg, standing->reg, sizeof regs.reg);
+        stack.copy_only = standing->was_on_ours; /* it may have gone on since */
         compare_outside(thread, sample, &stack);
         unwind_process_walk(process->unwind, &regs, &stack, pcs, FRAMES_MAX, &result);
         run->walks++;

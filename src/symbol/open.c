@@ -270,3 +270,17 @@ const struct symbol_func *symbol_file_usual_name(const struct symbol_file *file,
     }
     return best;
 }
+
+bool symbol_file_has_small_stacks(const struct symbol_file *file)
+{
+    static const char *const section[] = {".note.go.buildid", ".go.buildinfo", ".gopclntab", ".data.rel.ro.gopclntab"};
+    static const char *const function[] = {"runtime.morestack", "runtime.morestack.abi0", "__morestack"};
+    for (size_t i = 0; i < sizeof section / sizeof *section; i++)
+        if (symbol_elf_section(&file->elf, section[i]))
+            return true;
+    for (size_t i = 0; i < file->func_count; i++)
+        for (size_t k = 0; k < sizeof function / sizeof *function && file->funcs[i].source != SYMBOL_FROM_PLT; k++)
+            if (!strcmp(file->funcs[i].name, function[k]))
+                return true;
+    return false;
+}

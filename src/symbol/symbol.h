@@ -66,6 +66,9 @@ struct symbol_func {
 };
 /* Sorted by va, then by name. Aliases are all present. */
 const struct symbol_func *symbol_file_funcs(const struct symbol_file *file, size_t *count);
+/* Whether its code may run on stacks that end little below the stack pointer, as goroutines and split stacks do: it was made by Go's
+ * compiler, or has what grows such a stack. */
+bool symbol_file_has_small_stacks(const struct symbol_file *file);
 /* The function whose range holds `va` (of several aliases the first), or NULL. */
 const struct symbol_func *symbol_file_func_at(const struct symbol_file *file, uint64_t va);
 

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_SHARED_MAGIC 0x33797469626f7270ull /* "probity3": the last character is the version */
+#define WIRE_SHARED_MAGIC 0x34797469626f7270ull /* "probity4": the last character is the version */
 #define WIRE_MEMFD_NAME "probity"               /* of the journal's memory; the controller's pid and a time follow */
 
 /* What is where in the agent's code. Those that take a block are called by the code of WIRE_PC_CALL. */
@@ -109,6 +109,8 @@ struct wire_shared {
     uint64_t agent_va;          /* its code; with the offsets of WIRE_AGENT_RANGES */
     uint64_t untouched_signals; /* bit n - 1: handlers of signal n are shown our pc, because they do more with it than look */
     uint64_t process_va;        /* struct wire_process (wire/session.h) */
+    uint64_t own_stacks_va;     /* stacks of ours (jit/jit.h), in a region; 0: none */
+    uint32_t own_stack_count, unused2;
     uint32_t fire_undo_count, call_undo_count;
     struct wire_undo fire_undo[WIRE_UNDO_ROOM]; /* of counting code */
     struct wire_undo call_undo[WIRE_UNDO_ROOM]; /* of code that calls the agent */
@@ -186,7 +188,7 @@ enum { WIRE_INDEX_UNIT_SHIFT = 4 };
 enum { WIRE_RECORD_AFTER_PC64 = 112, WIRE_RECORD_AFTER_PC32 = 40 };
 #define WIRE_RECORD_MAGIC 0x6b8f53d1c24e7a95ull
 
-_Static_assert(sizeof(struct wire_shared) == 152 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM, "layout is shared by two data models");
+_Static_assert(sizeof(struct wire_shared) == 168 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM, "layout is shared by two data models");
 _Static_assert(sizeof(struct wire_live) == 16 + 24 * WIRE_HANDLER_ROOM + 256 && sizeof(struct wire_live) <= WIRE_LIVE_BYTES, "layout");
 _Static_assert(sizeof(struct wire_shared) <= WIRE_SHARED_BYTES, "room");
 _Static_assert(offsetof(struct wire_shared, shared_va) == 24, "layout");

@@ -108,6 +108,7 @@ start_victim() { # COMMAND...
     local pipe=$work/stdin.$victim_number
     victim_out=$work/stdout.$victim_number
     victim_err=$work/stderr.$victim_number
+    rm -f "$pipe" # an attempt before this one may have had the same number
     mkfifo "$pipe"
     "$@" <"$pipe" >"$victim_out" 2>"$victim_err" &
     victim_pid=$!

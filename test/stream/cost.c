@@ -1,4 +1,4 @@
-/* What one hit of a body costs, with the call as trampolines make it. Usage: cost */
+/* What one hit of a body costs on the program's stack and on one of ours, with the call as trampolines make it. Usage: cost */
 #include "test/stream/equal.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 uint64_t equal_random = 1;
 
-enum { HITS = 5000000, ROUNDS = 5 };
+enum { HITS = 5000000, ROUNDS = 5, STACKS = 4 };
 
 static double now_ns(void)
 {
@@ -47,7 +47,9 @@ static uint32_t find_map(uint32_t kind)
     exit(1);
 }
 
-static void cost(const char *name, uint8_t *code, const struct wire_insn *insns, uint32_t count)
+/* What a hit costs; the bytes of code are added to `bytes`. */
+static double cost_of(uint8_t *code, struct jit_stacks stacks, const char *name, const struct wire_insn *insns, uint32_t count,
+                      size_t *bytes)
 {
     static struct program program;
     struct jit_process process;
@@ -60,6 +62,7 @@ static void cost(const char *name, uint8_t *code, const struct wire_insn *insns,
     world_process->pid = 1234;
     world = &world_jitted;
     world_describe(&process);
+    process.stacks = stacks;
     struct err *error = stream_verify(stream, stream->bytes);
     if (!error)
         error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
@@ -68,16 +71,27 @@ static void cost(const char *name, uint8_t *code, const struct wire_insn *insns,
         exit(1);
     }
     memcpy(code, body.code.at, body.code.n);
-    printf("%d-bit %-28s %5.1f ns, %4zu bytes of code\n", (int)sizeof(void *) * 8, name, hits((uintptr_t)code), body.code.n);
+    *bytes = body.code.n;
     jit_body_deinit(&body);
+    return hits((uintptr_t)code);
+}
+
+static void cost(const char *name, uint8_t *code, uint8_t *stacks, const struct wire_insn *insns, uint32_t count)
+{
+    size_t bytes, own_bytes;
+    double ns = cost_of(code, (struct jit_stacks){0}, name, insns, count, &bytes);
+    double own_ns = cost_of(code, (struct jit_stacks){(uintptr_t)stacks, STACKS, STACKS - 1}, name, insns, count, &own_bytes);
+    printf("%d-bit %-28s %5.1f ns, %4zu bytes of code; on a stack of ours %5.1f ns, %4zu bytes\n", (int)sizeof(void *) * 8, name, ns, bytes,
+           own_ns, own_bytes);
 }
 
 #define COST(name, ...)                                                                                                                    \
-    cost(name, code, (const struct wire_insn[]){__VA_ARGS__}, sizeof((const struct wire_insn[]){__VA_ARGS__}) / sizeof(struct wire_insn))
+    cost(name, code, stacks, (const struct wire_insn[]){__VA_ARGS__}, sizeof((const struct wire_insn[]){__VA_ARGS__}) / sizeof(struct wire_insn))
 
 int main(void)
 {
     uint8_t *code = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *stacks = mmap(NULL, STACKS << JIT_OWN_SHIFT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     world_init();
     uint16_t hist = (uint16_t)find_map(WIRE_MAP_HIST), sums = (uint16_t)find_map(WIRE_MAP_SUM), counts = (uint16_t)find_map(WIRE_MAP_COUNT);
     COST("nothing", {.op = WIRE_END});

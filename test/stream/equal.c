@@ -17,13 +17,21 @@
 #include <ucontext.h>
 #include <x86intrin.h>
 
+/* What a body for stacks of ours needs of the program's, from its stack pointer on. */
+#ifdef __x86_64__
+enum { OWN_NEED = JIT_OWNER_TO_PROGRAM64 };
+#else
+enum { OWN_NEED = JIT_OWNER_TO_PROGRAM32 };
+#endif
+enum { OWN_STACKS = 6, OWN_FIRST_MASK = 1, SOMEBODY = 0x51 };
 enum { STACK_BYTES = 64 << 10, CODE_BYTES = 1 << 20, RUNS = 3, VISIBLE_FLAGS = 0xcd5, ALWAYS_FLAGS = 0x202 };
 
 uint64_t equal_random;
 static uint64_t seed, start_seed;
 static struct program program;
 static const struct wire_stream *stream;
-static uint8_t *stack, *code;
+static uint8_t *stack, *code, *own_stacks, *stack_before;
+static bool is_own; /* the body runs on a stack of ours */
 static uint32_t op_seen[WIRE_OP_COUNT], error_seen[WIRE_ERROR_COUNT], hits;
 
 static _Noreturn void fail(const char *what)
@@ -144,6 +152,51 @@ static void run_body(void)
     check_machine();
 }
 
+/* ---- stacks of ours ---- */
+
+static struct jit_stacks stacks_of_ours(void)
+{
+    return (struct jit_stacks){(uintptr_t)own_stacks, OWN_STACKS, OWN_FIRST_MASK};
+}
+
+static uint64_t *owner(uint32_t number)
+{
+    const struct jit_stacks stacks = stacks_of_ours();
+    return (uint64_t *)(uintptr_t)jit_owner_va(&stacks, number);
+}
+
+/* Some of them are somebody's, at times all. True: all that the body looks at. */
+static bool take_stacks(void)
+{
+    bool any_free = false, all = chance(10);
+    for (uint32_t i = 0; i < OWN_STACKS; i++) {
+        *owner(i) = all || chance(40) ? SOMEBODY : 0;
+        any_free |= i >= (world_cpu & OWN_FIRST_MASK) && !*owner(i);
+    }
+    memcpy(stack_before, stack, STACK_BYTES / 2);
+    return !any_free;
+}
+
+static void check_stacks(const uint64_t before[OWN_STACKS])
+{
+    size_t untouched = equal_in.reg[4] - OWN_NEED - (uintptr_t)stack;
+    for (uint32_t i = 0; i < OWN_STACKS; i++)
+        if (*owner(i) != before[i])
+            fail("a stack of ours has another owner than before");
+    if (memcmp(stack, stack_before, untouched))
+        fail("the body has used more of the program's stack than it says");
+}
+
+/* The body does nothing but count that. */
+static void run_without_stack(void)
+{
+    uint64_t *lost = &wire_state(world_jitted.session)->lost[WIRE_LOSS_FRAME], had = *lost;
+    run_body();
+    if (*lost != had + 1)
+        fail("a body that found no stack has not counted that");
+    *lost = had;
+}
+
 static struct wire_ring *ring_of(const struct world *which)
 {
     return (struct wire_ring *)((char *)which->session + which->session->rings_offset);
@@ -248,6 +301,9 @@ static void one(bool verbose)
     world_describe(&process);
     if (chance(20))
         world_process->tid_offset = 0;
+    is_own = chance(50);
+    if (is_own)
+        process.stacks = stacks_of_ours();
     error = jit_compile(stream, 1, MODEL, &process, (uintptr_t)code, &body);
     if (error)
         fail(error->message);
@@ -268,9 +324,18 @@ static void one(bool verbose)
         equal_in.flags |= stepped ? EQUAL_STEP_FLAG : 0;
         steps = 0;
         uint32_t from = ring_of(&world_interpreted)->head;
-        uint64_t start = __rdtsc();
-        interpret();
-        run_body();
+        uint64_t start = __rdtsc(), owners[OWN_STACKS];
+        bool none_is_free = is_own && take_stacks();
+        for (uint32_t i = 0; i < OWN_STACKS; i++)
+            owners[i] = *owner(i);
+        if (none_is_free) {
+            run_without_stack();
+        } else {
+            interpret();
+            run_body();
+        }
+        if (is_own)
+            check_stacks(owners);
         if (world_is_late())
             break;
         if (world_ticks) {
@@ -363,7 +428,9 @@ int main(int argc, char **argv)
     start_seed = seed;
     stay_on_processor();
     stack = world_pages(STACK_BYTES, PROT_READ | PROT_WRITE);
+    stack_before = world_pages(STACK_BYTES, PROT_READ | PROT_WRITE);
     code = world_pages(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    own_stacks = world_pages(OWN_STACKS << JIT_OWN_SHIFT, PROT_READ | PROT_WRITE);
     /* What is above the middle can not be read: arguments that would lie there are 0. */
     if (mprotect(stack + STACK_BYTES / 2, STACK_BYTES / 2, PROT_NONE))
         perror("mprotect");

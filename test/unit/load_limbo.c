@@ -81,7 +81,9 @@ static size_t requests(struct load_process *process, const struct victim *victim
     struct load_module *module = NULL;
     for (size_t i = 0; i < load_process_module_count(process) && !module; i++)
         module = strstr(load_process_module(process, i)->path, "v_count") ? load_process_module(process, i) : NULL;
+    uint64_t body_va;
     must(load_module_open(process, module), "module");
+    must(load_process_body(process, 0, module->code, &body_va), "body");
     for (int f = 1; f <= FUNCS; f++) {
         struct spec spec;
         struct load_resolved resolved = {0};
@@ -93,8 +95,8 @@ static size_t requests(struct load_process *process, const struct victim *victim
             struct wire_place meaning = {0};
             struct load_request *request = &out[count++];
             *request = (struct load_request){.module = module, .func_va = place->func_va, .func_size = place->func_size};
-            request->probe = (struct load_probe){
-                .va = place->va, .action = LOAD_CLAUSE, .body_va = load_process_body(process, 0), .taken = place->taken, .no_trap = true};
+            request->probe =
+                (struct load_probe){.va = place->va, .action = LOAD_CLAUSE, .body_va = body_va, .taken = place->taken, .no_trap = true};
             must(load_process_new_place(process, place->va + module->bias, module->bias, &meaning, &request->probe.counter), "place");
         }
         load_resolved_deinit(&resolved);
@@ -143,6 +145,7 @@ static void run_case(void)
     must(load_process_create(target, cache, 1 << 14, &process), "attach");
     must(load_process_prepare(process, &program), "program");
     must(load_process_refresh(process), "modules");
+    must(load_process_look_for_filters(process), "filters"); /* before, clauses make no system call and wait for nobody */
     struct load_request entry[ROOM], other[ROOM];
     size_t entries = requests(process, &victim, "", entry), others = requests(process, &victim, ":return", other);
     change(process, entry, entries, false);

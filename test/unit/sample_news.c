@@ -622,27 +622,24 @@ static void forbid_events(void)
 }
 
 /* Without events: times are those of the kernel's accounts, stacks come of stops and looks, and the victim is none the worse. */
-static void run_forbidden(const char *width)
+static void run_forbidden(const char *width, struct victim *victim)
 {
-    struct victim victim = {0};
-    char *const arguments[] = {"-m", "1500", NULL};
     struct sample_options options = {
         .period_ns = 1001001, .clock = SAMPLE_WALL, .stack_bytes = 4096, .want_tasks = true, .follow_exec = true, .may_stop = true};
     about = "without events";
     learn(width);
     world.stack_bytes = options.stack_bytes;
     struct sample_set *set = sample_set_create(&options);
-    start(&victim, width, arguments);
-    struct err *error = sample_set_add(set, victim.pid);
-    if (error || write(victim.in, "\n", 1) != 1) {
+    struct err *error = sample_set_add(set, victim->pid);
+    if (error || write(victim->in, "\n", 1) != 1) {
         WRONG("%s", error ? error->message : "the victim has ended");
         exit(1);
     }
-    drain_until_end(&victim, set);
+    drain_until_end(victim, set);
     if (!sample_set_stops(set))
         WRONG("there are events");
     const struct seen *worker = named("worker"), *sleeper = named("sleeper");
-    struct line line = line_of(&victim, "worker");
+    struct line line = line_of(victim, "worker");
     /* Not before it is found, and found dead a little late. */
     expect_near("worker: time on processors", worker->on_ns, line.run_ns, 0.05, 50000000);
     expect_near("worker: all time", worker->on_ns + worker->off_ns, worker->end_ns - worker->start_ns, 0.0001, 1000);
@@ -676,9 +673,14 @@ static void run_unprivileged(void)
             run_case("64", SAMPLE_WALL, true);
             run_case("32", SAMPLE_WALL, true);
         }
+        /* Whoever has a filter is not stopped by a user who may not suspend it: the victims start before there is one. */
+        char *const arguments[] = {"-m", "1500", NULL};
+        struct victim wide = {0}, narrow = {0};
+        start(&wide, "64", arguments);
+        start(&narrow, "32", arguments);
         forbid_events();
-        run_forbidden("64");
-        run_forbidden("32");
+        run_forbidden("64", &wide);
+        run_forbidden("32", &narrow);
         fflush(stdout);
         _exit(exit_code());
     }
