@@ -32,6 +32,7 @@ struct revert {
     bool restored;                      /* the program's bytes are back */
     size_t still_inside;                /* threads and frames that could not leave our code yet */
     VEC(struct frame) frame;            /* that could not */
+    target_pids inside;                 /* the threads whose own pc, or that of a frame of theirs, that is */
     uint32_t round;                     /* of looking at all threads */
     const struct target_thread *thread; /* that is looked at: frames are on its stacks */
     struct unwind_tables *tables;       /* made when frames hold it up */
@@ -147,7 +148,10 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
         return false;
     if (revert->looking) {
         bool stays = regs->must_stay || !load_move_is_possible(&revert->map, regs->pc);
-        revert->still_inside += stays && (thread || !is_left_over(revert, regs));
+        if (stays && (thread || !is_left_over(revert, regs))) {
+            revert->still_inside++;
+            VEC_PUSH(&revert->inside, revert->thread->tid);
+        }
         return false;
     }
     bool moved = !regs->must_stay && load_move_out(revert->target, &revert->map, regs) == LOAD_MOVED;
@@ -171,6 +175,7 @@ static void end_walks(struct revert *revert)
         unwind_process_close(revert->walked);
     unwind_tables_destroy(revert->tables);
     VEC_FREE(&revert->frame);
+    VEC_FREE(&revert->inside);
 }
 
 /* A thread that has just met a trap of a controller that died goes on in the trampoline: while others have to leave our code first, the
@@ -258,6 +263,21 @@ static struct err *unmap(struct revert *revert)
     return error;
 }
 
+/* Nothing is changed. Threads that are inside are let on for a moment, some times, while the others stand: where much of the time is spent
+ * inside, chance alone takes long to meet all of them outside at once. */
+static struct err *look(struct revert *revert)
+{
+    enum { TRIES = 16, WAIT_NS = 50000 };
+    for (int i = 0;; i++) {
+        revert->still_inside = 0;
+        revert->inside.n = 0;
+        ERR_TRY(load_visit_threads(revert->target, &revert->left.head, NULL, is_ours, visit, revert));
+        if (!revert->still_inside || i == TRIES)
+            return NULL;
+        ERR_TRY(target_let_some_on(revert->target, &revert->inside, WAIT_NS));
+    }
+}
+
 /* *why: what keeps it from being done now, if that is known. */
 static struct err *try_revert(struct revert *revert, bool patient, bool *done, struct err **why)
 {
@@ -273,7 +293,7 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done, s
     revert->still_inside = 0;
     revert->round++;
     if (revert->looking)
-        ERR_TRY(load_visit_threads(revert->target, &revert->left.head, NULL, is_ours, visit, revert));
+        ERR_TRY(look(revert));
     if (revert->still_inside)
         return NULL;
     revert->looking = false;
@@ -312,7 +332,8 @@ static void release_agent(struct revert *revert)
 static struct err *revert_all(struct revert *revert)
 {
     enum { LAST_ATTEMPTS = 400, PATIENT_ATTEMPTS = 400, WAIT_NS = 5000000 };
-    const uint64_t patient_ns = 5000000000, most_ns = 30000000000;
+    /* Without patience the bytes are put back first, and then every thread that has its turn leaves. */
+    const uint64_t patient_ns = 5000000000, most_patient_ns = 10000000000, most_ns = 30000000000;
     struct err *why = NULL;
     int last_attempts = 0;
     uint64_t start_ns = clock_now_ns();
@@ -325,7 +346,9 @@ static struct err *revert_all(struct revert *revert)
         target_keep(target, at_trap, NULL, revert);
     release_agent(revert);
     for (int attempt = 0; !error && !done; attempt++) {
-        bool patient = has_handlers(&revert->left.head) && (attempt < PATIENT_ATTEMPTS || clock_now_ns() - start_ns < patient_ns);
+        uint64_t passed_ns = clock_now_ns() - start_ns;
+        bool patient = has_handlers(&revert->left.head) && passed_ns < most_patient_ns &&
+                       (attempt < PATIENT_ATTEMPTS || passed_ns < patient_ns);
         error = try_revert(revert, patient, &done, &why);
         if (revert->restored || error) /* until then there are traps to be dealt with */
             target_keep(target, NULL, NULL, NULL);

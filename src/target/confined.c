@@ -275,7 +275,9 @@ void target_confined_let_go(struct target *target)
         bool all = true;
         for (size_t i = 0; i < target->thread.n; i++) {
             struct target_thread *thread = &target->thread.at[i];
-            if (thread->restarting && target_tracer_has(target, thread->tid) && is_let_go(target, thread))
+            if (!thread->restarting || !target_tracer_has(target, thread->tid))
+                continue; /* one that is kept is served when its stops come */
+            if (is_let_go(target, thread))
                 thread->restarting = false;
             all &= !thread->restarting;
         }

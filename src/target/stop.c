@@ -536,19 +536,32 @@ struct err *target_let_some_on(struct target *target, const target_pids *tids, u
     return target_stop(target);
 }
 
-/* Only a stopped thread can be let go of. */
-static bool stop_now(struct target *target, struct target_thread *thread)
+/* A thread that was told to stop and is let go before it has stopped goes on with restart_syscall where it was woken in a sleep: under a
+ * filter that may kill it. */
+static bool must_be_awaited(const struct target *target, const struct target_thread *thread)
 {
-    int status, attempts = thread->parked ? 1 : 50;
+    char filter[16];
+    return !thread->parked && target_status_field(target->pid, thread->tid, "Seccomp", filter, sizeof filter) && filter[0] != '0';
+}
+
+/* Only a stopped thread can be let go of. A thread that runs stops soon; on a busy machine it waits for a processor before that. */
+static bool stop_now(struct target *target, struct target_thread *thread, bool at_any_cost)
+{
+    enum { SOON = 50, LATE = 300000, LOOK_EVERY = 32, WAIT_NS = 100000 };
+    int status, attempts = thread->parked ? 1 : at_any_cost ? LATE : SOON;
     target_ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
     for (int attempt = 0; attempt < attempts; attempt++) {
         pid_t got = target_take_stop(target, thread->tid, &status);
+        if (got > 0 && thread->restarting && target_confined_step(target, thread, status))
+            continue;
         if (got > 0 && target_thread_note(target, thread, status))
             return err_free(target_thread_settle(target, thread)), true;
         if (got != 0 && !(got < 0 && errno == EINTR))
             return thread->tid = 0, false;
+        if (at_any_cost && attempt % LOOK_EVERY == LOOK_EVERY - 1 && target_thread_park(target, thread))
+            return false; /* nothing wakes it */
         if (attempt + 1 < attempts)
-            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
     }
     return false;
 }
@@ -580,6 +593,21 @@ static void let_go(struct target *target, struct target_thread *thread)
     *thread = (struct target_thread){.tid = 0};
 }
 
+/* Of a stopped thread. Takes `first` over, the first thing that went wrong; returns what is now. */
+static struct err *go_on(struct target *target, struct target_thread *thread, struct err *first)
+{
+    struct err *error = prepare_to_go(target, thread);
+    note_stopped(target); /* before: whoever is let go may take the processor that we are on */
+    if (target->at_trap)
+        target_thread_run(target, thread);
+    else
+        let_go(target, thread);
+    if (!first)
+        return error;
+    err_free(error);
+    return first;
+}
+
 struct err *target_resume(struct target *target)
 {
     struct err *first = target_remote_end(target);
@@ -590,22 +618,20 @@ struct err *target_resume(struct target *target)
         first = others;
     else
         err_free(others);
+    target_pids late = {0};
     for (size_t i = 0; i < target->thread.n; i++) {
         struct target_thread *thread = &target->thread.at[i];
-        bool running = !thread->stopped && (target->at_trap || !stop_now(target, thread));
-        if (running)
-            continue;
-        struct err *error = prepare_to_go(target, thread);
-        if (error && !first)
-            first = error;
-        else
-            err_free(error);
-        note_stopped(target); /* before: whoever is let go may take the processor that we are on */
-        if (target->at_trap)
-            target_thread_run(target, thread);
-        else
-            let_go(target, thread);
+        if (thread->stopped || (!target->at_trap && stop_now(target, thread, false)))
+            first = go_on(target, thread, first);
+        else if (!target->at_trap && thread->tid)
+            VEC_PUSH(&late, thread->tid);
     }
+    for (size_t i = 0; i < late.n; i++) {
+        struct target_thread *thread = find_thread(target, late.at[i]);
+        if (thread && must_be_awaited(target, thread) && stop_now(target, thread, true))
+            first = go_on(target, thread, first);
+    }
+    VEC_FREE(&late);
     target_confined_let_go(target);
     size_t kept = 0;
     for (size_t i = 0; i < target->thread.n; i++) {

@@ -22,22 +22,29 @@ end_confined() { # WHAT
     grep -q ' rounds are right$' "$victim_out" || fail "$1: wrong"
 }
 
-# Runs probity on the program in a mode, for a time. Sets code.
-run_mode() { # MODE TIME
+# What to do to the program in a mode, for so many tenths of a second. Sets line.
+set_line() { # MODE TENTHS
+    local seconds=$(($2 / 10)).$(($2 % 10))
     local work_on='uprobe:*v_confined:confined_work'
     local clause='{ @[pid, tid, uid, gid, ppid, comm, str(arg1)] = count(); @s[ustack] = count(); @t = nsecs; printf("%d\n", tid); }'
-    local -a line
-    code=0
     case $1 in
-    count) line=(count -d "$2" '*v_confined:*') ;;
-    trace) line=(trace -o "$work/lines" -e "$work_on $clause interval:ms:${2#0.}00 { exit(); }") ;;
-    lossless) line=(trace --lossless -o "$work/lines" -e "$work_on $clause interval:ms:${2#0.}00 { exit(); }") ;;
-    record) line=(record -q -o "$work/trace" -d "$2" --calls '*v_confined:*') ;;
-    sample) line=(record -q -o "$work/trace" -d "$2") ;;
-    climb) line=(climb -q -d "$2") ;;
+    count) line=(count -d $seconds '*v_confined:*') ;;
+    trace) line=(trace -o "$work/lines" -e "$work_on $clause interval:ms:${2}00 { exit(); }") ;;
+    lossless) line=(trace --lossless -o "$work/lines" -e "$work_on $clause interval:ms:${2}00 { exit(); }") ;;
+    record) line=(record -q -o "$work/trace" -d $seconds --calls '*v_confined:*') ;;
+    sample) line=(record -q -o "$work/trace" -d $seconds) ;;
+    climb) line=(climb -q -d $seconds) ;;
     esac
+    line+=(-p "$victim_pid")
     rm -rf "$work/trace" "$work/lines"
-    timeout --foreground -k 5 100 "${as[@]}" "$probity" "${line[@]}" -p "$victim_pid" >"$work/out" 2>"$work/err" {victim_in}>&- || code=$?
+}
+
+# Runs probity on the program in a mode. Sets code.
+run_mode() { # MODE TENTHS
+    local -a line
+    set_line "$@"
+    code=0
+    timeout --foreground -k 5 100 "${as[@]}" "$probity" "${line[@]}" >"$work/out" 2>"$work/err" {victim_in}>&- || code=$?
     return 0
 }
 
@@ -50,7 +57,7 @@ before() { # WIDTH SLEEP MODE...
     shift 2
     start_confined "$width" -b -s "$sleep" -t 2
     for mode in "$@"; do
-        run_mode "$mode" 0.3
+        run_mode "$mode" 3
         expect_code "$width-bit, sleep $sleep, $mode" 0
         alive "$victim_pid" || fail "$width-bit, sleep $sleep, $mode: killed the program"
     done
@@ -58,17 +65,26 @@ before() { # WIDTH SLEEP MODE...
     end_confined "$width-bit, sleep $sleep"
 }
 
+# Runs probity on the program in a mode until end_count.
+start_mode() { # MODE
+    local -a line
+    set_line "$1" 6000
+    "${as[@]}" "$probity" "${line[@]}" >"$work/out" 2>"$work/err" {victim_in}>&- &
+    counter_pid=$!
+    started+=("$counter_pid")
+}
+
 # The filter comes while probes fire all the time, in three threads.
 after() { # WIDTH KIND MODE
     local what="$1-bit, ${names[$2]}, $3"
     start_confined "$1" -k "$2" -s "$4" -t 2
     python3 test/live/process.py code "$victim_pid" >"$work/code"
-    (run_mode "$3" 0.9 && exit $code) &
-    local runner=$!
+    start_mode "$3"
     wait_until 30 is_probed || fail "$what: no probes: $(cat "$work/err")"
     release
     wait_ready 2
-    wait "$runner" || fail "$what: $(cat "$work/err")"
+    sleep 0.3 # of work under the filter and under us
+    end_count
     end_confined "$what"
 }
 
@@ -81,7 +97,7 @@ killed() { # WIDTH
     start_count "$work/counts" "$victim_pid" '*v_confined:*'
     kill -KILL "$counter_pid"
     wait_until 20 gone "$counter_pid" || fail "$1-bit: is not killed"
-    run_mode count 0.3
+    run_mode count 3
     expect_code "$1-bit: who comes after a killed one" 0
     text_is_the_files "$victim_pid"
     end_confined "$1-bit, killed"
@@ -91,10 +107,10 @@ killed() { # WIDTH
 strict() { # WIDTH
     local mode
     start_confined "$1" -b -k 5
-    run_mode count 0.3
+    run_mode count 3
     expect_code "$1-bit, strict mode, count" 0
     for mode in trace record climb; do
-        run_mode $mode 0.3
+        run_mode $mode 3
         expect_code "$1-bit, strict mode, $mode" 7
         grep -q 'strict mode' "$work/err" || fail "$1-bit, strict mode, $mode: $(cat "$work/err")"
     done
@@ -111,23 +127,21 @@ plain() { # WIDTH
     chmod 777 "$work"
     start_confined "$1" -b -t 2
     for mode in count trace record climb; do
-        run_mode $mode 0.3
+        run_mode $mode 3
         expect_code "$1-bit, plain user, $mode" 7
         grep -q "process $victim_pid: has a seccomp filter" "$work/err" || fail "$1-bit, plain user, $mode: $(cat "$work/err")"
     done
-    run_mode sample 0.5
+    run_mode sample 5
     expect_code "$1-bit, plain user, samples" 0
     text_is_the_files "$victim_pid"
     end_confined "$1-bit, plain user"
     start_confined "$1" -t 2
     python3 test/live/process.py code "$victim_pid" >"$work/code"
-    (run_mode count 0.9 && exit $code) &
-    local runner=$!
+    start_mode count
     wait_until 30 is_probed || fail "plain user: no probes: $(cat "$work/err")"
     release
     wait_ready 2
-    wait "$runner" || code=$?
-    expect_code "$1-bit, plain user, later" 7
+    end_count 7
     grep -q "process $victim_pid: has a seccomp filter" "$work/err" || fail "$1-bit, plain user, later: $(cat "$work/err")"
     text_is_the_files "$victim_pid"
     end_confined "$1-bit, plain user, later"
