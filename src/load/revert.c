@@ -333,9 +333,10 @@ static struct err *revert_all(struct revert *revert)
 {
     enum { LAST_ATTEMPTS = 400, PATIENT_ATTEMPTS = 400, WAIT_NS = 5000000 };
     /* Without patience the bytes are put back first, and then every thread that has its turn leaves. */
-    const uint64_t patient_ns = 5000000000, most_patient_ns = 10000000000, most_ns = 30000000000;
+    const uint64_t patient_ns = 5000000000, most_patient_ns = 10000000000, last_ns = 8000000000, most_ns = 30000000000;
     struct err *why = NULL;
     int last_attempts = 0;
+    uint64_t last_start_ns = 0; /* on a busy machine a thread waits long for the processor that it needs to leave */
     uint64_t start_ns = clock_now_ns();
     struct target *target = revert->target;
     target_be_patient(target);
@@ -358,8 +359,11 @@ static struct err *revert_all(struct revert *revert)
         else
             err_free(resume);
         last_attempts += revert->restored || !patient;
+        if (last_attempts == 1)
+            last_start_ns = clock_now_ns();
         bool is_late = clock_now_ns() - start_ns > most_ns;
-        if (!error && !done && (last_attempts >= LAST_ATTEMPTS || is_late) && revert->restored)
+        bool was_last = last_attempts >= LAST_ATTEMPTS && clock_now_ns() - last_start_ns > last_ns;
+        if (!error && !done && (was_last || is_late) && revert->restored)
             error = err_new(ERR_BUSY, "process %d: its probes are off, but %s, so memory of ours stays mapped until the next attach",
                             target_pid(target),
                             revert->still_inside ? "a thread does not leave our code"
