@@ -89,6 +89,7 @@ struct sample_thread {
     uint64_t since_ns;        /* its time before this is in samples, or in run_ns and wait_ns */
     uint64_t run_ns;          /* it ran, and no sample stands for it yet */
     uint64_t wait_ns;         /* it waited, likewise */
+    uint64_t this_wait_ns;    /* of wait_ns, so much belongs to the wait that goes on, or is over just now */
     uint64_t held_ns;         /* it could have run, likewise, and nobody saw where */
     uint64_t unclear_ns;      /* it did one or the other: what tells it was lost */
     bool in_doubt;            /* ... which may also be so for what comes next */

@@ -82,7 +82,16 @@ static uint64_t advance(struct sample_thread *thread, uint64_t time_ns, enum sam
     }
     passed -= take_from(&thread->owed_wait_ns, passed);
     thread->wait_ns += passed;
+    thread->this_wait_ns += passed;
     return passed;
+}
+
+/* The wait that goes on is over: how much of it has not been given out. */
+static uint64_t end_wait(struct sample_thread *thread)
+{
+    uint64_t waited_ns = thread->this_wait_ns < thread->wait_ns ? thread->this_wait_ns : thread->wait_ns;
+    thread->this_wait_ns = 0;
+    return waited_ns;
 }
 
 void sample_thread_clear(struct sample_thread *thread)
@@ -125,6 +134,7 @@ void sample_thread_goes_out(struct sample_thread *thread, uint64_t time_ns, bool
 {
     advance(thread, time_ns, thread->state == SAMPLE_WAITS ? SAMPLE_UNSEEN : SAMPLE_RUNS);
     thread->state = SAMPLE_WAITS;
+    thread->this_wait_ns = 0;
     thread->outs++;
     thread->stands = thread->out_seen ? thread->outs : 0;
     if (thread->out_seen)
@@ -136,7 +146,8 @@ void sample_thread_goes_out(struct sample_thread *thread, uint64_t time_ns, bool
 void sample_thread_comes_in(struct sample_thread *thread, uint64_t time_ns, struct sample_records *out)
 {
     enum sample_state did = thread->state == SAMPLE_RUNS ? SAMPLE_UNSEEN : SAMPLE_WAITS;
-    uint64_t passed_ns = advance(thread, time_ns, did);
+    advance(thread, time_ns, did);
+    uint64_t passed_ns = end_wait(thread);
     if (did == SAMPLE_WAITS && thread->stands) {
         give_out_wait(thread, passed_ns, time_ns, out);
     } else if (did == SAMPLE_WAITS && thread->preempted) {
@@ -180,6 +191,7 @@ void sample_thread_used(struct sample_thread *thread, uint64_t run_ns, uint64_t 
     add_run(thread, ran_ns);
     thread->held_ns += delayed_ns;
     thread->owed_wait_ns = owed_ns - take_from(&thread->wait_ns, owed_ns);
+    thread->this_wait_ns = 0; /* which of its waits that was is not known */
 }
 
 /* The time that it did not run it could have run: somebody else had the processor, or the machine. */
@@ -206,7 +218,7 @@ void sample_thread_settle(struct sample_thread *thread, uint64_t time_ns, struct
     sample_thread_clear(thread);
     give_out(thread, true, thread->wait_ns + thread->held_ns, time_ns, out);
     give_out(thread, false, thread->run_ns, time_ns, out);
-    thread->wait_ns = thread->held_ns = thread->run_ns = 0;
+    thread->wait_ns = thread->this_wait_ns = thread->held_ns = thread->run_ns = 0;
 }
 
 /* ---- looking at threads that wait ---- */
@@ -259,7 +271,7 @@ void sample_thread_look(struct sample_thread *thread, const struct sample_option
         if (all) {
             advance(thread, time_ns, SAMPLE_WAITS);
             record.sample.weight_ns = thread->wait_ns;
-            thread->wait_ns = 0;
+            thread->wait_ns = thread->this_wait_ns = 0;
         }
         memcpy(record.name, thread->name, sizeof record.name);
         sample_records_add(out, &record, stack);
