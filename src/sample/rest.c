@@ -137,10 +137,12 @@ static void find_restless(struct sample_set *set, uint64_t elapsed_ns)
 
 /* ---- looking ---- */
 
-/* It has run so long in all, and waited for a processor so long. The account is behind by up to a tick, and makes up for that later. */
-static void use(struct sample_set *set, struct sample_thread *thread, uint64_t total_run_ns, uint64_t total_delay_ns, uint64_t now_ns)
+/* It has run so long in all, and waited for a processor so long. The account is behind by up to a tick, and makes up for that later. What it
+ * ran since the last look is told as its last part; as its first part of a thread that has ended, as it was not there for all of that. */
+static void use(struct sample_set *set, struct sample_thread *thread, uint64_t total_run_ns, uint64_t total_delay_ns, uint64_t now_ns,
+                bool has_ended)
 {
-    uint64_t passed_ns = now_ns - thread->looked_ns;
+    uint64_t passed_ns = now_ns - thread->looked_ns, since_ns = thread->looked_ns;
     /* Another thread has taken its place by executing a program. */
     if (total_run_ns < thread->used_run_ns || total_run_ns - thread->used_run_ns > passed_ns + 2 * sample_tick_ns())
         thread->used_run_ns = total_run_ns;
@@ -153,8 +155,9 @@ static void use(struct sample_set *set, struct sample_thread *thread, uint64_t t
     thread->used_delay_ns = total_delay_ns;
     if (!run_ns)
         return;
-    sample_set_tell_switch(set, SAMPLE_IN, thread, now_ns - run_ns);
-    sample_set_tell_switch(set, SAMPLE_OUT, thread, now_ns);
+    uint64_t from_ns = has_ended ? since_ns : now_ns - run_ns;
+    sample_set_tell_switch(set, SAMPLE_IN, thread, from_ns);
+    sample_set_tell_switch(set, SAMPLE_OUT, thread, from_ns + run_ns);
 }
 
 /* Whether it is still there. */
@@ -163,7 +166,7 @@ static bool look(struct sample_set *set, struct sample_thread *thread, uint64_t 
     struct target_usage usage;
     if (!target_thread_usage((pid_t)thread->pid, (pid_t)thread->tid, &usage))
         return false;
-    use(set, thread, usage.run_ns, usage.delay_ns, now_ns);
+    use(set, thread, usage.run_ns, usage.delay_ns, now_ns, false);
     thread->state = SAMPLE_UNSEEN;
     if (set->options.clock == SAMPLE_WALL)
         sample_thread_look(thread, &set->options, true, now_ns, &set->fresh);
@@ -187,7 +190,7 @@ static void bury(struct sample_set *set, struct sample_thread *thread, uint64_t 
     sample_ends_read(set);
     thread->has_final = sample_ends_take(set, thread->tid, &end);
     thread->final_ns = end.run_ns;
-    use(set, thread, end.run_ns, thread->used_delay_ns, now_ns);
+    use(set, thread, end.run_ns, thread->used_delay_ns, now_ns, true);
     if (thread->in_window)
         close_window(set, thread, now_ns, 0);
     sample_set_tell(set, SAMPLE_END, thread); /* that removes it */
@@ -230,13 +233,15 @@ static void look_around(struct sample_set *set, struct sample_thread *thread, ta
         target_children(pid, tid, processes);
 }
 
-static void look_at_resting(struct sample_set *set, uint64_t now_ns, bool is_check)
+/* Each look has its own time: others may have the processor for long between two of them. */
+static void look_at_resting(struct sample_set *set, bool is_check)
 {
     target_pids processes = {0};
     for (size_t i = 0; i < set->thread.n; i++) {
         struct sample_thread *thread = &set->thread.at[i];
         if (!thread->rests || thread->has_ended)
             continue;
+        uint64_t now_ns = clock_now_ns();
         if (!look(set, thread, now_ns)) {
             bury(set, thread, now_ns);
             continue;
@@ -252,14 +257,14 @@ static void look_at_resting(struct sample_set *set, uint64_t now_ns, bool is_che
 
 void sample_set_end_resting(struct sample_set *set)
 {
-    look_at_resting(set, clock_now_ns(), false);
+    look_at_resting(set, false);
 }
 
 void sample_set_calm(struct sample_set *set)
 {
     uint64_t now_ns = clock_now_ns(), elapsed_ns = now_ns - set->calmed_ns;
     bool is_check = elapsed_ns >= (set->by_stops ? STOPS_CHECK_NS : CHECK_NS);
-    look_at_resting(set, now_ns, is_check);
+    look_at_resting(set, is_check);
     set->looked_ns = now_ns;
     if (set->calmed_ns && !set->by_stops)
         find_restless(set, elapsed_ns);
