@@ -36,8 +36,8 @@ static char *command_line(char *const *command)
 /* Perf events may be forbidden: asked on ourselves. */
 static bool may_sample(const struct record_options *options)
 {
-    bool wants_switches = !options->codes || options->codes->minors[TRACE_THREAD];
-    struct sample_set *set = sample_set_create(&(struct sample_options){.want_switches = wants_switches, .want_tasks = true});
+    struct sample_set *set =
+        sample_set_create(&(struct sample_options){.want_switches = record_wants_accounts(options), .want_tasks = true});
     struct err *error = sample_set_add(set, getpid());
     bool may = !error;
     err_free(error);

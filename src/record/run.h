@@ -282,6 +282,8 @@ void record_climb_finish(struct record_run *run);
 
 /* What is left of the options when only what has their codes is wanted. ERR_USAGE: nothing. */
 struct err *record_select(struct record_options *options);
+/* Whether it is wanted how long threads run. */
+bool record_wants_accounts(const struct record_options *options);
 /* Whether it is recorded when threads run. */
 bool record_has_switches(const struct record_run *run);
 /* Whether the kernel is asked for anything: samples, switches, or what code is mapped where, for stacks. */

@@ -171,6 +171,7 @@ struct err *record_samples_create(struct record_run *run)
                                      .stack_bytes = has_stacks ? STACK_BYTES : 0,
                                      .less_stack_bytes = has_stacks ? LESS_STACK_BYTES : 0,
                                      .want_switches = record_has_switches(run) || run->options->climb,
+                                     .want_accounts = record_wants_accounts(run->options),
                                      .want_tasks = true,
                                      .want_maps = true,
                                      .follow_exec = true,

@@ -36,9 +36,14 @@ struct err *record_select(struct record_options *options)
     return NULL;
 }
 
+bool record_wants_accounts(const struct record_options *options)
+{
+    return !options->codes || options->codes->minors[TRACE_THREAD];
+}
+
 bool record_has_switches(const struct record_run *run)
 {
-    return run->has_switches && (!run->options->codes || run->options->codes->minors[TRACE_THREAD]);
+    return run->has_switches && record_wants_accounts(run->options);
 }
 
 bool record_wants_kernel(const struct record_options *options)

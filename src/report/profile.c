@@ -427,13 +427,12 @@ static void note(FILE *out, uint64_t count, const char *one, const char *many)
 }
 
 /* Less than a hundredth is no news: what a switch costs is never told to the nanosecond. */
-static void note_estimate(FILE *out, uint64_t estimated_ns, uint64_t cpu_ns)
+static void note_estimate(FILE *out, uint64_t estimated_ns, uint64_t cpu_ns, bool has_switches)
 {
     if (estimated_ns && estimated_ns >= cpu_ns / 100)
-        fprintf(
-            out,
-            "of %.3f ms of processor time, %.1f %% of all, it was estimated when it was used (threads switched too often to be followed)\n",
-            (double)estimated_ns / 1e6, cpu_ns ? 100 * (double)estimated_ns / (double)cpu_ns : 100);
+        fprintf(out, "of %.3f ms of processor time, %.1f %% of all, it was estimated when it was used (%s)\n", (double)estimated_ns / 1e6,
+                cpu_ns ? 100 * (double)estimated_ns / (double)cpu_ns : 100,
+                has_switches ? "threads switched too often to be followed" : "perf events were not permitted");
 }
 
 char *profile_notes(const struct profile *profile)
@@ -466,7 +465,7 @@ char *profile_notes(const struct profile *profile)
     note(out, sum.lost_calls, "call event was lost: calls around it may be wrong", "call events were lost: calls around them may be wrong");
     note(out, sum.lost_samples, "sample was lost", "samples were lost");
     note(out, sum.lost_stacks, "sample has no stack", "samples have no stack");
-    note_estimate(out, sum.estimated_ns, cpu_ns);
+    note_estimate(out, sum.estimated_ns, cpu_ns, profile->info->about.has_switches);
     note(out, sum.returns_without_call, "return had no call and was left out", "returns had no call and were left out");
     note(out, sum.calls_without_return, "call had no return of its own and ended with its caller's (exception, longjmp)",
          "calls had no return of their own and ended with their callers' (exceptions, longjmp)");

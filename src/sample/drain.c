@@ -86,7 +86,7 @@ static void pass_on_ran(struct sample_set *set, struct sample_record *record, co
     record->news.kind = SAMPLE_RAN;
     record->news.ran_ns = thread->told_ns;
     record->news.estimated_ns = thread->estimated_ns < thread->told_ns ? thread->estimated_ns : thread->told_ns;
-    if (set->options.want_switches && thread->told_ns)
+    if (set->options.want_accounts && thread->told_ns)
         pass_on(set, record, thread);
     record->news.kind = kind;
 }
