@@ -54,6 +54,7 @@ P
 started_with() { # WHAT WIDTH GRAIN-MS VICTIM-OPTIONS OPTION...
     local -a victim_options
     read -ra victim_options <<<"$4"
+    rm -rf "$work/trace" # one of another user is not written over
     run_probity record -q -o "$work/trace" "${@:5}" -- "$victims/$2/v_times" "${victim_options[@]}" >"$work/out" 2>"$work/err" ||
         fail "$1: $(cat "$work/err")"
     check "$1, $2 bit" "$3"
