@@ -2,6 +2,7 @@
  * stacks of those that run and of those that wait; 64 and 32 bit, with and without the right to look at the kernel. (S4.1, S4.3)
  * timeout: 120
  * alone: yes */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "sample/sample.h"
 #include "target/target.h"
@@ -22,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int failures, figures;
@@ -64,6 +66,7 @@ struct seen {
     uint64_t on_ns, off_ns;      /* by samples */
     uint64_t run_ns, last_in_ns; /* by switches */
     uint64_t start_ns, end_ns;   /* by news */
+    uint64_t estimated_ns;       /* by the last account */
     unsigned samples, waits, outs, named, executed, odd, untold;
     unsigned stacks;          /* samples that were taken for them */
     unsigned stacks_short;    /* samples without one that should have it */
@@ -81,6 +84,7 @@ static struct world {
     size_t most_stack_bytes; /* that a sample had */
     bool has_no_stacks;      /* but for the samples that are taken for them */
     uint64_t stolen_ns;      /* at the start */
+    uint64_t longest_gap_ns; /* from one drain to the next: others had the processors */
 } world;
 
 static struct seen *find(uint32_t pid, uint32_t tid)
@@ -186,6 +190,7 @@ static void hear(void *context, const struct sample_news *news)
         break;
     case SAMPLE_RAN:
         seen->run_ns = news->ran_ns;
+        seen->estimated_ns = news->estimated_ns;
         seen->last_in_ns = seen->last_in_ns ? news->time_ns : 0;
         break;
     case SAMPLE_MAP:
@@ -247,10 +252,14 @@ static void start(struct victim *victim, const char *width, char *const *extra)
 static void drain_until_end(struct victim *victim, struct sample_set *set)
 {
     size_t used = 0;
+    uint64_t drained_ns = clock_now_ns();
     for (ssize_t got = 1; got;) {
         struct pollfd fds[2] = {{.fd = victim->out, .events = POLLIN}, {.fd = sample_set_fd(set), .events = POLLIN}};
         poll(fds, 2, 10);
         sample_set_drain(set, take, hear, NULL);
+        uint64_t now_ns = clock_now_ns(), gap_ns = now_ns - drained_ns;
+        drained_ns = now_ns;
+        world.longest_gap_ns = gap_ns > world.longest_gap_ns ? gap_ns : world.longest_gap_ns;
         if (fds[0].revents) {
             got = read(victim->out, victim->text + used, sizeof victim->text - used - 1);
             used += got > 0 ? (size_t)got : 0;
@@ -321,6 +330,20 @@ static struct line line_of(const struct victim *victim, const char *name)
 /* The kernel counts a thread's time before it has set its timers, some 15 microseconds of a switch, and says that it runs after that. */
 enum { SWITCH_NS = 40000, UNTOLD_NS = 5000000, MANY_TIMES = 10 };
 
+/* All samples of a thread stand for its life. When it ends, the kernel may say that it ran for longer than switches or looks have told, and
+ * its waits have been given out whole: they stand for so much more, at most what is said to be estimated, and of a thread that is looked at
+ * at most a tick of the kernel. */
+static void check_all_time(const char *what, const struct seen *seen)
+{
+    struct timespec tick;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    uint64_t found_ns = seen->on_ns + seen->off_ns, life_ns = seen->end_ns - seen->start_ns;
+    uint64_t most_ns = seen->untold ? (uint64_t)tick.tv_nsec : seen->estimated_ns;
+    if (most_ns > seen->estimated_ns)
+        most_ns = seen->estimated_ns;
+    expect_near(what, found_ns, life_ns, 0.0001, 1000 + (found_ns > life_ns ? most_ns : 0));
+}
+
 static void check_time(const struct victim *victim, const char *name, bool counts_waits)
 {
     char what[64];
@@ -335,7 +358,7 @@ static void check_time(const struct victim *victim, const char *name, bool count
         WRONG("%s: started after it ran, or ended before its end", name);
     snprintf(what, sizeof what, "%s: time of all samples", name);
     if (counts_waits)
-        expect_near(what, seen->on_ns + seen->off_ns, seen->end_ns - seen->start_ns, 0.0001, 1000);
+        check_all_time(what, seen);
     if (seen->odd)
         WRONG("%s: %u samples with odd registers", name, seen->odd);
 }
@@ -371,6 +394,7 @@ static void run_case(const char *width, enum sample_clock clock, bool is_user_on
                                      .clock = clock,
                                      .stack_bytes = 4096,
                                      .want_switches = true,
+                                     .want_accounts = true,
                                      .want_tasks = true,
                                      .want_maps = true,
                                      .follow_exec = true};
@@ -393,7 +417,8 @@ static void run_case(const char *width, enum sample_clock clock, bool is_user_on
         check_time(&victim, (const char *[]){"worker", "sleeper", "ticker"}[i], is_wall);
     check_life(&victim);
     const struct seen *worker = named("worker"), *sleeper = named("sleeper"), *ticker = named("ticker");
-    if (worker->samples < (is_user_only ? 450u : 540u))
+    /* Others may make it switch so often that it is sampled now and then only. */
+    if (!worker->untold && worker->samples < (is_user_only ? 450u : 540u))
         OUT_OF_BOUNDS("worker: %u samples", worker->samples);
     if (is_wall) {
         /* Waiting for a processor is waiting, too, but elsewhere. Without the right to look at the kernel what was not seen is charged to
@@ -403,7 +428,9 @@ static void run_case(const char *width, enum sample_clock clock, bool is_user_on
         if (ticker->doze_ns < (is_user_only ? 100000000 : 150000000))
             OUT_OF_BOUNDS("ticker: %" PRIu64 " of %" PRIu64 " ns in doze()", ticker->doze_ns, ticker->off_ns);
     }
-    if (world.steps_back || stacks_short() > 3 || sample_set_lost(set))
+    /* A ring lasts for a quarter of a second and more. */
+    bool may_lose = world.longest_gap_ns > 200000000;
+    if (world.steps_back || stacks_short() > 3 || (sample_set_lost(set) && !may_lose))
         WRONG("%u steps back in time, %u samples without a stack, %" PRIu64 " lost", world.steps_back, stacks_short(),
               sample_set_lost(set));
     sample_set_destroy(set);
@@ -444,7 +471,8 @@ static void run_restless(const char *width, bool is_inherited)
     struct victim victim = {0};
     char *const arguments[] = {"-s", "200000", is_inherited ? "-l" : NULL, NULL};
     struct sample_options options = {
-        .period_ns = 1001001, .clock = SAMPLE_WALL, .stack_bytes = 4096, .want_switches = true, .want_tasks = true, .follow_exec = true};
+        .period_ns = 1001001, .clock = SAMPLE_WALL, .stack_bytes = 4096, .want_switches = true, .want_accounts = true, .want_tasks = true,
+        .follow_exec = true};
     about = is_inherited ? "threads that switch, one event for both" : "threads that switch";
     world = (struct world){.stack_bytes = options.stack_bytes, .stolen_ns = stolen_ns()};
     start(&victim, width, arguments);
@@ -463,7 +491,7 @@ static void run_restless(const char *width, bool is_inherited)
             WRONG("%s: %u times untold, %u samples, %u waits, %u odd", name, seen->untold, seen->samples, seen->waits, seen->odd);
         expect_near("time on processors", seen->on_ns, line.run_ns, 0.05, 10000000 + stolen_ns() - world.stolen_ns);
         expect_near("time from switch to switch", seen->run_ns, line.run_ns, 0.05, 10000000 + stolen_ns() - world.stolen_ns);
-        expect_near("all time", seen->on_ns + seen->off_ns, seen->end_ns - seen->start_ns, 0.0001, 1000);
+        check_all_time("all time", seen);
     }
     if (world.steps_back)
         WRONG("%u steps back in time", world.steps_back);
@@ -480,6 +508,7 @@ static bool run_stacks(const char *width, bool wanted)
                                      .stack_bytes = 32768,
                                      .stack_period_ns = 10000000,
                                      .want_switches = true,
+                                     .want_accounts = true,
                                      .want_tasks = true,
                                      .follow_exec = true};
     about = wanted ? "stacks besides" : "no stacks besides";
@@ -578,6 +607,7 @@ static void run_short_of_descriptors(enum sample_clock clock, uint32_t less_stac
                                      .less_stack_bytes = less_stack_bytes,
                                      .stack_period_ns = stack_period_ns,
                                      .want_switches = true,
+                                     .want_accounts = true,
                                      .want_tasks = true,
                                      .follow_exec = true};
     about = clock == SAMPLE_WALL ? "few descriptors, wall" : stack_period_ns ? "few descriptors, stacks" : "few descriptors";
@@ -640,13 +670,13 @@ static void run_forbidden(const char *width, struct victim *victim)
         WRONG("there are events");
     const struct seen *worker = named("worker"), *sleeper = named("sleeper");
     struct line line = line_of(victim, "worker");
-    /* Not before it is found, and found dead a little late. */
-    expect_near("worker: time on processors", worker->on_ns, line.run_ns, 0.05, 50000000);
+    /* Not before it is found, and found dead a little late: what it ran since the last look is estimated. */
+    expect_near("worker: time on processors", worker->on_ns, line.run_ns, 0.05, 50000000 + world.longest_gap_ns);
     expect_near("worker: all time", worker->on_ns + worker->off_ns, worker->end_ns - worker->start_ns, 0.0001, 1000);
-    expect_near("worker: life", worker->end_ns - worker->start_ns, line.end_ns - line.start_ns, 0.05, 200000000);
+    expect_near("worker: life", worker->end_ns - worker->start_ns, line.end_ns - line.start_ns, 0.05, 200000000 + 2 * world.longest_gap_ns);
     if (worker->samples < 20 || worker->odd || stacks_short() > 3)
         WRONG("worker: %u samples, %u odd, %u without a stack", worker->samples, worker->odd, stacks_short());
-    if (sleeper->nap_ns < 1300000000)
+    if (sleeper->nap_ns + 2 * world.longest_gap_ns < 1320000000)
         OUT_OF_BOUNDS("sleeper: %" PRIu64 " of %" PRIu64 " ns in nap()", sleeper->nap_ns, sleeper->off_ns);
     sample_set_destroy(set);
 }
