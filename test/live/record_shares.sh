@@ -61,21 +61,23 @@ P
     near "$1: processor time of sleep_on()" "$slept" 0 20
 }
 
-# Every thread's time is accounted for: sleeping in nap(), working on a processor.
+# Every thread's time is accounted for: sleeping in nap(), working on a processor. A thread is there before it comes to a processor for the
+# first time, and while others have the processors it waits elsewhere than in nap(): how long, the kernel says.
 by_wall() { # WIDTH
     local stolen
     stolen=$(stolen_ms)
     (echo; exec sleep 5) | run_probity record -q --clock wall -F 999 -o "$work/trace" -- "$victims/$1/v_waits" -m 400 >"$work/out" 2>"$work/err" || fail "$1: $(cat "$work/err")"
     stolen=$(($(stolen_ms) - stolen))
     look threads >"$work/threads"
-    while read -r _ name _ start end run; do
+    while read -r _ name _ start end run delay; do
         read -r cpu off life < <(awk -F'\t' -v n="$name" '$3 == n { print $4 / 1e6, $5 / 1e6, $7 / 1e6 }' "$work/threads")
         near "$1: $name: time on a processor" "$cpu" "$(awk "BEGIN { print $run / 1e6 }")" $((15 + stolen))
         near "$1: $name: time on and off a processor" "$(awk "BEGIN { print $cpu + $off }")" "$life" "$(awk "BEGIN { print $life * 0.02 + 1 }")"
-        near "$1: $name: its life" "$life" "$(awk "BEGIN { print ($end - $start) / 1e6 }")" 40
+        near "$1: $name: its life" "$life" "$(awk "BEGIN { print ($end - $start) / 1e6 }")" "$(awk "BEGIN { print 40 + $delay / 1e6 }")"
     done < <(grep '^thread' "$work/out")
     look samples | awk -F'\t' '$1 == "off" && $3 ~ /;nap;/ { s += $2 } END { print s / 1e6 }' >"$work/nap"
-    near "$1: waiting in nap()" "$(cat "$work/nap")" "$(awk '$2 == "sleeper" { print ($5 - $4) / 1e6 }' "$work/out")" 20
+    near "$1: waiting in nap()" "$(cat "$work/nap")" "$(awk '$2 == "sleeper" { print ($5 - $4) / 1e6 }' "$work/out")" \
+        "$(awk '$2 == "sleeper" { print 20 + $7 / 1e6 }' "$work/out")"
     expect_equal "$1: processes" "$(look processes | wc -l)" 2
     expect_equal "$1: names of threads" "$(cut -f3 "$work/threads" | sort | tr '\n' ' ')" "executed sleeper ticker v_waits worker "
 }

@@ -4,8 +4,9 @@
  * millisecond in doze(), and a child executes this program again with -q, which names itself `executed` and ends with 7. -s: nothing but
  * two threads, `ping` and `pong`, that hand a byte to and fro so often; -l: pong is started after the line of
  * stdin. Each thread prints
- *   thread NAME TID START-NS END-NS RUN-NS
- * and what calls nap() and doze() are told where they return to: `back NAME ADDRESS`. */
+ *   thread NAME TID START-NS END-NS RUN-NS DELAY-NS
+ * where the kernel says that it could have run for DELAY-NS while others did, and what calls nap() and doze() are told where they return to:
+ * `back NAME ADDRESS`. */
 #include "victim.h"
 
 #include <pthread.h>
@@ -44,11 +45,21 @@ TRACED void *doze(uint64_t ns)
     return __builtin_return_address(0);
 }
 
+static unsigned long long delay_ns(void)
+{
+    unsigned long long run_ns, delay_ns = 0;
+    FILE *in = fopen("/proc/thread-self/schedstat", "re");
+    CHECK(in && fscanf(in, "%llu %llu", &run_ns, &delay_ns) == 2);
+    fclose(in);
+    return delay_ns;
+}
+
 static void report(const char *name, uint64_t start_ns)
 {
     char line[128];
-    int length = snprintf(line, sizeof line, "thread %s %ld %llu %llu %llu\n", name, syscall(SYS_gettid), (unsigned long long)start_ns,
-                          (unsigned long long)read_clock(CLOCK_MONOTONIC), (unsigned long long)read_clock(CLOCK_THREAD_CPUTIME_ID));
+    unsigned long long end_ns = read_clock(CLOCK_MONOTONIC), run_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    int length = snprintf(line, sizeof line, "thread %s %ld %llu %llu %llu %llu\n", name, syscall(SYS_gettid),
+                          (unsigned long long)start_ns, end_ns, run_ns, delay_ns());
     CHECK(write(1, line, (size_t)length) == length);
 }
 
