@@ -205,6 +205,12 @@ struct sample_event {
     uint64_t closed_ns; /* ... at this time; what it wrote before may yet be read */
 };
 
+/* by_stops: what is known of the process that no look at its threads tells. */
+struct sample_process {
+    uint32_t pid;
+    uint64_t ended_ns; /* threads that have ended ran so long */
+};
+
 struct sample_ring {
     int cpu;
     int fd; /* of its leader */
@@ -233,6 +239,7 @@ struct sample_set {
     uint64_t read_ns;            /* everything before this has been read */
     bool by_stops;               /* no events: every thread rests */
     VEC(struct target *) target; /* by_stops: the processes, open */
+    VEC(struct sample_process) process;
     unsigned resting;            /* threads that rest */
     unsigned windows;            /* ... and have a timer just now */
     uint64_t stopped_ns;         /* 0: it is not */
@@ -270,6 +277,8 @@ void sample_set_read(struct sample_set *set);
  * and the one before. */
 void sample_set_calm(struct sample_set *set);
 void sample_set_lay_to_rest(struct sample_set *set, struct sample_thread *thread);
+/* Notes what threads of the process have run that are not there any more, unless that is known. */
+void sample_set_note_process(struct sample_set *set, pid_t pid);
 /* A last look at those that rest. */
 void sample_set_end_resting(struct sample_set *set);
 

@@ -182,13 +182,81 @@ static bool look(struct sample_set *set, struct sample_thread *thread, uint64_t 
     return true;
 }
 
+/* ---- threads that have ended ---- */
+
+/* Of the process's threads: what those have run that are there, and how many are gone, which ran for *gone_ns up to the last look. */
+static uint64_t look_at_living(const struct sample_set *set, uint32_t pid, uint64_t *gone_ns, uint64_t *gone)
+{
+    uint64_t living_ns = 0;
+    *gone_ns = *gone = 0;
+    for (size_t i = 0; i < set->thread.n; i++) {
+        const struct sample_thread *thread = &set->thread.at[i];
+        struct target_usage usage;
+        if (thread->pid != pid || thread->has_ended)
+            continue;
+        if (target_thread_usage((pid_t)pid, (pid_t)thread->tid, &usage)) {
+            living_ns += usage.run_ns;
+        } else {
+            *gone_ns += thread->used_run_ns;
+            ++*gone;
+        }
+    }
+    return living_ns;
+}
+
+static struct sample_process *find_process(struct sample_set *set, uint32_t pid)
+{
+    for (size_t i = 0; i < set->process.n; i++)
+        if (set->process.at[i].pid == pid)
+            return &set->process.at[i];
+    return NULL;
+}
+
+void sample_set_note_process(struct sample_set *set, pid_t pid)
+{
+    uint64_t total_ns, gone_ns, gone;
+    if (find_process(set, (uint32_t)pid) || !target_process_usage(pid, &total_ns))
+        return;
+    uint64_t living_ns = look_at_living(set, (uint32_t)pid, &gone_ns, &gone);
+    struct sample_process process = {.pid = (uint32_t)pid, .ended_ns = total_ns > living_ns ? total_ns - living_ns : 0};
+    VEC_PUSH(&set->process, process);
+}
+
+static void forget_process(struct sample_set *set, struct sample_process *process)
+{
+    size_t at = (size_t)(process - set->process.at);
+    memmove(process, process + 1, (--set->process.n - at) * sizeof *process);
+}
+
+/* How long the thread, which is gone, has run since it was last looked at: what the process has run and no other thread that is known has; or,
+ * when the process is gone, too, as if the thread had ended in the middle of that time and run as it did before. The latter is closer when
+ * the look was not long ago: the accounts of the other threads are up to a tick old. */
+static uint64_t estimate_last(struct sample_set *set, const struct sample_thread *thread, uint64_t passed_ns)
+{
+    enum { LONG_AGO_NS = 40000000 };
+    const struct sample_process *process = find_process(set, thread->pid);
+    uint64_t total_ns, gone_ns, gone, last_ns = (uint64_t)((double)(passed_ns / 2) * thread->used_share);
+    if (passed_ns < LONG_AGO_NS || !process || !target_process_usage((pid_t)thread->pid, &total_ns))
+        return last_ns;
+    uint64_t known_ns = process->ended_ns + look_at_living(set, thread->pid, &gone_ns, &gone) + gone_ns;
+    last_ns = gone && total_ns > known_ns ? (total_ns - known_ns) / gone : 0;
+    return last_ns < passed_ns ? last_ns : passed_ns;
+}
+
 /* It has ended since the last look; when it ran until then nobody knows any more, and how long not everywhere. */
 static void bury(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
 {
-    uint64_t middle_ns = (now_ns - thread->looked_ns) / 2; /* until then, as it did before */
-    struct sample_end end = {.run_ns = thread->used_run_ns + (uint64_t)((double)middle_ns * thread->used_share)};
+    struct sample_end end = {.run_ns = thread->used_run_ns};
+    struct sample_process *process = find_process(set, thread->pid);
     sample_ends_read(set);
     thread->has_final = sample_ends_take(set, thread->tid, &end);
+    if (!thread->has_final)
+        end.run_ns += estimate_last(set, thread, now_ns - thread->looked_ns);
+    uint64_t total_ns;
+    if (process && target_process_usage((pid_t)thread->pid, &total_ns))
+        process->ended_ns += end.run_ns;
+    else if (process)
+        forget_process(set, process);
     thread->final_ns = end.run_ns;
     use(set, thread, end.run_ns, thread->used_delay_ns, now_ns, true);
     if (thread->in_window)

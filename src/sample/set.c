@@ -37,6 +37,7 @@ void sample_set_destroy(struct sample_set *set)
     sample_set_close_targets(set);
     sample_ends_close(set);
     VEC_FREE(&set->end);
+    VEC_FREE(&set->process);
     VEC_FREE(&set->event);
     VEC_FREE(&set->ring);
     VEC_FREE(&set->thread);
@@ -354,6 +355,8 @@ struct err *sample_set_cover(struct sample_set *set, pid_t pid, bool is_new)
             return error;
         }
     } while (found != last);
+    if (set->by_stops)
+        sample_set_note_process(set, pid);
     return NULL;
 }
 

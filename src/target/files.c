@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void target_executable_files(pid_t pid, target_paths *out)
@@ -120,6 +121,16 @@ bool target_thread_usage(pid_t pid, pid_t tid, struct target_usage *out)
     if (sscanf(text, "%llu %llu %llu", &run_ns, &delay_ns, &times) != 3)
         return false;
     *out = (struct target_usage){run_ns, delay_ns, times};
+    return true;
+}
+
+bool target_process_usage(pid_t pid, uint64_t *run_ns)
+{
+    clockid_t clock;
+    struct timespec ran;
+    if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ran))
+        return false;
+    *run_ns = (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
     return true;
 }
 

@@ -237,6 +237,8 @@ struct target_usage {
     uint64_t run_ns, delay_ns, times;
 };
 bool target_thread_usage(pid_t pid, pid_t tid, struct target_usage *out);
+/* The processor time of all threads of a process, of those that have ended, too. False when the process is gone. */
+bool target_process_usage(pid_t pid, uint64_t *run_ns);
 /* The processes that a thread has started and that have not been waited for. */
 void target_children(pid_t pid, pid_t tid, target_pids *out);
 /* A number that changes when the process executes a program; 0 when it has ended or may not be looked at. */
