@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,4 +19,16 @@ int regular_open(const char *path)
     close(place);
     errno = error;
     return fd;
+}
+
+size_t regular_path_length(const char *shown)
+{
+    static const char deleted[] = " (deleted)";
+    size_t length = strlen(shown), end = sizeof deleted - 1;
+    return length > end && !strcmp(shown + length - end, deleted) ? length - end : length;
+}
+
+bool regular_is_deleted(const char *shown)
+{
+    return regular_path_length(shown) != strlen(shown);
 }

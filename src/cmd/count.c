@@ -131,6 +131,11 @@ static void print_details(const struct counting *counting)
             fprintf(stderr, ":%s: %s: %s\n", row->point, row->places ? "partly refused" : "refused", insn_reason_text(row->reason));
         }
     }
+    if (load_session_unreadable(counting->session)) {
+        fputs("probity: ", stderr);
+        cmd_plain_string(stderr, load_session_unreadable(counting->session));
+        fputc('\n', stderr);
+    }
     if (counting->verbose)
         fprintf(stderr, "probity: %llu places probed, %llu of them by a trap; longest pause %.3f ms\n", (unsigned long long)places,
                 (unsigned long long)traps, (double)load_session_pause_ns(counting->session) / 1e6);
@@ -232,7 +237,9 @@ static struct err *check_matches(const struct counting *counting)
 {
     for (size_t i = 0; i < counting->spec.n; i++)
         if (!load_session_matches(counting->session, i)) {
-            struct err *error = check_spec(&counting->spec.at[i]);
+            const char *unreadable = load_session_unreadable(counting->session);
+            struct err *error = unreadable ? err_new(ERR_PERMISSION, "%s: not found; %s", counting->spec.at[i].text, unreadable)
+                                           : check_spec(&counting->spec.at[i]);
             return error ? error : err_new(ERR_NO_MATCH, "%s: no process that is traced has it", counting->spec.at[i].text);
         }
     return NULL;

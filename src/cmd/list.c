@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage_text[] =
     "usage: probity list [--json] [--traps] SPEC...\n"
@@ -171,10 +172,27 @@ static bool is_glob(const struct spec *spec)
     return spec->module && strpbrk(spec->module, "*?[");
 }
 
-static struct err *list_path(struct listing *listing, const struct spec *spec, const char *path, bool *matched)
+/* A file to list: what a process maps at `map`, or what is at the path. */
+struct listed {
+    char *path;
+    struct target_map map; /* `inode` is 0 without a process */
+};
+
+static struct err *open_file(const struct spec *spec, const struct listed *listed, struct symbol_file **file)
+{
+    int fd;
+    if (!listed->map.inode)
+        return symbol_file_open(listed->path, file);
+    ERR_TRY(target_peek_file(spec->pid, &listed->map, &fd));
+    struct err *error = symbol_file_open_fd(fd, listed->path, file);
+    close(fd);
+    return error;
+}
+
+static struct err *list_one(struct listing *listing, const struct spec *spec, const struct listed *listed, bool *matched)
 {
     struct symbol_file *file;
-    struct err *error = symbol_file_open(path, &file);
+    struct err *error = open_file(spec, listed, &file);
     if (error && is_glob(spec) && error->code == ERR_FILE) {
         err_free(error);
         return NULL;
@@ -194,11 +212,10 @@ static struct err *list_path(struct listing *listing, const struct spec *spec, c
     return error;
 }
 
-/* Paths of the files that the specification means: in a process, those it maps. */
-static struct err *find_paths(const struct spec *spec, char ***paths)
+typedef VEC(struct listed) listed_files;
+
+static struct err *add_mapped(const struct spec *spec, listed_files *out)
 {
-    if (!spec->pid)
-        return spec_find_files(spec, paths);
     struct target *target;
     ERR_TRY(target_open(spec->pid, &target));
     struct target_maps maps;
@@ -206,20 +223,31 @@ static struct err *find_paths(const struct spec *spec, char ***paths)
     target_close(target);
     if (error)
         return error;
-    VEC(char *) found = {0};
     for (size_t i = 0; i < maps.map.n; i++) {
-        const struct target_map *map = &maps.map.at[i];
-        bool known = !map->executable || map->path[0] != '/' || !map->inode;
-        for (size_t k = 0; k < found.n && !known; k++)
-            known = !strcmp(found.at[k], map->path);
-        if (!known && (!spec->module[0] || spec_matches_module(spec, map->path)))
-            VEC_PUSH(&found, memory_text(map->path));
+        struct target_map map = maps.map.at[i];
+        bool known = !map.executable || map.path[0] != '/' || !map.inode;
+        for (size_t k = 0; k < out->n && !known; k++)
+            known = out->at[k].map.inode == map.inode && out->at[k].map.device == map.device && !strcmp(out->at[k].path, map.path);
+        if (known || (spec->module[0] && !spec_matches_module(spec, map.path)))
+            continue;
+        char *path = memory_text(map.path);
+        map.path = path;
+        VEC_PUSH(out, (struct listed){path, map});
     }
     target_maps_deinit(&maps);
-    if (!found.n)
-        return err_new(ERR_NO_MATCH, "%s: process %d maps no such file", spec->text, spec->pid);
-    VEC_PUSH(&found, NULL);
-    *paths = found.at;
+    return out->n ? NULL : err_new(ERR_NO_MATCH, "%s: process %d maps no such file", spec->text, spec->pid);
+}
+
+/* The files that the specification means: in a process, those it maps. */
+static struct err *find_files(const struct spec *spec, listed_files *out)
+{
+    char **paths = NULL;
+    if (spec->pid)
+        return add_mapped(spec, out);
+    ERR_TRY(spec_find_files(spec, &paths));
+    for (size_t i = 0; paths[i]; i++)
+        VEC_PUSH(out, (struct listed){.path = paths[i]});
+    free(paths);
     return NULL;
 }
 
@@ -227,19 +255,18 @@ static struct err *list_spec(struct listing *listing, const char *text)
 {
     struct spec spec;
     ERR_TRY(spec_parse(text, &spec));
-    char **paths = NULL;
+    listed_files files = {0};
     bool matched = false;
-    struct err *error = find_paths(&spec, &paths);
-    bool many = paths && paths[0] && paths[1];
-    for (size_t i = 0; paths && paths[i]; i++) {
-        struct err *one = error ? NULL : list_path(listing, &spec, paths[i], &matched);
-        if (one && many && one->code == ERR_NO_MATCH)
+    struct err *error = find_files(&spec, &files);
+    for (size_t i = 0; i < files.n; i++) {
+        struct err *one = error ? NULL : list_one(listing, &spec, &files.at[i], &matched);
+        if (one && files.n > 1 && one->code == ERR_NO_MATCH)
             err_free(one);
         else if (one)
             error = one;
-        free(paths[i]);
+        free(files.at[i].path);
     }
-    free(paths);
+    VEC_FREE(&files);
     if (!error && !matched)
         error = no_match(&spec, NULL);
     spec_deinit(&spec);

@@ -89,7 +89,7 @@ static void add_point(struct lines *lines, struct live_files *files, const struc
         VEC_PUSH(&lines->line, memory_text(point->text));
         return;
     }
-    char **paths = live_paths(point->path ? point->path : "*");
+    char **paths = live_paths(files, point->path ? point->path : "*");
     for (size_t i = 0; paths[i]; i++) {
         struct live_file *file = live_files_open(files, paths[i]);
         if (file && is_usdt)
@@ -118,7 +118,7 @@ struct err *live_list(const struct live_options *options, bool verbose, char **d
 {
     struct script_options parse = {.name = options->name, .arguments = options->arguments, .n_arguments = options->n_arguments};
     struct script_program *program = script_parse(options->text, options->length, &parse);
-    struct live_files files = {0};
+    struct live_files files = {.pid = options->pid, .n_pids = options->n_pids};
     struct lines lines = {0};
     *diagnostics = script_diagnostics(program);
     for (size_t i = 0; i < script_n_clauses(program) && !script_errors(program); i++)

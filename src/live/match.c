@@ -19,7 +19,7 @@ static bool is_pattern(const char *text)
 /* ---- files ---- */
 
 /* Those that the traced processes have mapped already, else those that the name means. */
-static void find_paths(const struct live_options *options, const struct spec *spec, target_paths *out)
+static void find_paths(struct live_files *files, const struct live_options *options, const struct spec *spec, target_paths *out)
 {
     target_paths mapped = {0};
     for (size_t i = 0; i < options->n_pids; i++)
@@ -30,7 +30,7 @@ static void find_paths(const struct live_options *options, const struct spec *sp
     target_paths_deinit(&mapped);
     if (out->n)
         return;
-    char **paths = live_paths(spec->module);
+    char **paths = live_paths(files, spec->module);
     for (size_t i = 0; paths[i]; i++)
         VEC_PUSH(out, memory_text(paths[i]));
     live_paths_free(paths);
@@ -59,7 +59,7 @@ static struct err *match_spec(struct live_script *script, const struct live_opti
     if (!*known)
         return NULL;
     target_paths paths = {0};
-    find_paths(options, spec, &paths);
+    find_paths(&script->files, options, spec, &paths);
     if (!paths.n && !strchr(spec->module, '/')) {
         *known = false; /* a library that only the program knows where to find */
         return NULL;

@@ -14,6 +14,10 @@ static void report_row(struct live_run *run, const struct load_row *row)
 void live_report_places(struct live_run *run)
 {
     size_t count = load_session_row_count(run->session), refused = 0, trap_only = 0;
+    const char *unreadable = load_session_unreadable(run->session);
+    if (unreadable && !run->unreadable_reported)
+        print_run_error(&run->print, &(struct print_event){.name = run->options->name}, unreadable);
+    run->unreadable_reported = unreadable;
     for (; run->rows_reported < count; run->rows_reported++) {
         const struct load_row *row = load_session_row(run->session, run->rows_reported);
         if (row->reason == INSN_OK || row->reason == INSN_NO_RETURN)

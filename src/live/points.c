@@ -1,4 +1,5 @@
 #include "live/points.h"
+#include "base/regular.h"
 #include "symbol/address.h"
 #include "target/target.h"
 
@@ -13,22 +14,24 @@ bool live_runs_here(enum script_point_kind kind)
 
 /* ---- units ---- */
 
-/* For uaddr(): the file that the unit's trace points are in. */
+/* For uaddr(): the file that the unit's trace points are in. Names of a file that was deleted are not looked up. */
 static bool find_symbol(void *cookie, enum wire_model model, const char *name, uint64_t *va)
 {
     const struct script_point *point = cookie;
     const char *path = point->path ? point->path : "";
     int width = model == WIRE_LP64 ? 64 : 32;
-    char **paths = live_paths(path);
-    bool found = !live_path_has_width(path, width); /* then the clause never fires in that model */
+    struct live_files none = {0}, *files = &none;
+    char **paths = live_paths(files, path);
+    bool found = !live_path_has_width(files, path, width); /* then the clause never fires in that model */
     *va = 0;
     for (size_t i = 0; paths[i] && !found; i++)
-        if (live_path_has_width(paths[i], width)) {
+        if (live_path_has_width(files, paths[i], width)) {
             struct err *error = symbol_address(paths[i], name, va);
             found = !error;
             err_free(error);
         }
     live_paths_free(paths);
+    live_files_deinit(files);
     return found;
 }
 
@@ -73,31 +76,66 @@ static const char *module_of(const struct script_point *point)
     return point->path ? point->path : "*";
 }
 
+/* What a clause may use that is another thing in another file: nothing, addresses of symbols, or what differs between functions, too. */
+enum need { NEED_NOTHING, NEED_SYMBOLS, NEED_ARGUMENTS };
+
 /* One unit for both models, of which each process takes its own. A clause that looks at arguments is only for models of which there is a
  * file: another model's arguments can not be known. */
-static void add_function(struct live_script *script, size_t clause, const struct script_point *point, const char *function, bool needs_file)
+static void add_function(struct live_script *script, size_t clause, const struct script_point *point, const char *module,
+                         const char *function, enum need need)
 {
     uint32_t unit = add_unit(script, clause, point);
     bool is_return = point->kind == SCRIPT_P_URETPROBE;
-    struct spec *spec = add_spec(script, point, module_of(point), unit);
+    struct spec *spec = add_spec(script, point, module, unit);
+    spec->no_deleted = need != NEED_NOTHING;
     spec->function = function ? memory_text(function) : NULL;
     spec->offset = point->has_address ? point->address : point->offset;
     spec->point = point->has_address ? SPEC_ADDRESS : is_return ? SPEC_RETURN : point->offset ? SPEC_OFFSET : SPEC_ENTRY;
     for (int model = WIRE_MODELS; model-- > 0;) { /* what is wrong in both models is said of LP64 */
         int width = model == WIRE_LP64 ? 64 : 32;
-        if (!needs_file || live_path_has_width(module_of(point), width))
+        if (need != NEED_ARGUMENTS || live_path_has_width(&script->files, module, width))
             add_context(script, unit, model,
-                        live_env_create(&script->files, module_of(point), width, point->text, function, spec->offset, point->has_address,
-                                        is_return));
+                        live_env_create(&script->files, module, width, point->text, function, spec->offset, point->has_address, is_return));
     }
 }
 
-/* Whether the clause may use what differs between functions. */
-static bool mentions_arguments(const struct live_options *options, const struct script_clause *clause)
+static bool has_function(struct live_files *files, const char *path, const struct script_point *point, const char *function)
+{
+    struct live_file *file = live_files_open(files, path);
+    struct spec spec = {.text = (char *)point->text, .module = (char *)path, .function = (char *)function};
+    size_t count = 0;
+    const struct symbol_func *func = file ? symbol_file_funcs(file->symbols, &count) : NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!function || spec_matches_func(&spec, &func[i]))
+            return true;
+    return false;
+}
+
+/* A unit of its own for each file that was deleted, because the arguments are those of that file. */
+static void add_known_function(struct live_script *script, size_t clause, const struct script_point *point, const char *function)
+{
+    char **paths = live_paths(&script->files, module_of(point));
+    size_t others = 0, added = 0;
+    for (size_t i = 0; paths[i]; i++) {
+        if (!regular_is_deleted(paths[i])) {
+            others++;
+        } else if (has_function(&script->files, paths[i], point, function)) {
+            add_function(script, clause, point, paths[i], function, NEED_ARGUMENTS);
+            added++;
+        }
+    }
+    live_paths_free(paths);
+    if (others || !added)
+        add_function(script, clause, point, module_of(point), function, NEED_ARGUMENTS);
+}
+
+static enum need find_need(const struct live_options *options, const struct script_clause *clause)
 {
     const char *text = options->text + clause->span.begin;
     size_t length = clause->span.end - clause->span.begin;
-    return clause->span.file == 0 && clause->span.end <= options->length && memmem(text, length, "args", 4);
+    if (clause->span.file || clause->span.end > options->length)
+        return NEED_NOTHING;
+    return memmem(text, length, "args", 4) ? NEED_ARGUMENTS : memmem(text, length, "uaddr", 5) ? NEED_SYMBOLS : NEED_NOTHING;
 }
 
 /* A pattern for functions, with a clause that looks at their arguments: each function by itself. */
@@ -105,7 +143,7 @@ static void add_each_function(struct live_script *script, size_t clause, const s
 {
     enum { MOST = 2000 };
     struct spec pattern = {.text = (char *)point->text, .module = (char *)module_of(point), .function = (char *)point->function};
-    char **paths = live_paths(module_of(point));
+    char **paths = live_paths(&script->files, module_of(point));
     size_t added = 0;
     const char *last = "";
     for (size_t p = 0; paths[p]; p++) {
@@ -115,14 +153,14 @@ static void add_each_function(struct live_script *script, size_t clause, const s
         for (size_t i = 0; i < count && added < MOST; i++) {
             if (!spec_matches_func(&pattern, &func[i]) || !strcmp(func[i].name, last))
                 continue;
-            add_function(script, clause, point, func[i].name, true);
+            add_function(script, clause, point, regular_is_deleted(paths[p]) ? paths[p] : module_of(point), func[i].name, NEED_ARGUMENTS);
             last = func[i].name;
             added++;
         }
     }
     live_paths_free(paths);
     if (!added)
-        add_function(script, clause, point, point->function, true);
+        add_known_function(script, clause, point, point->function);
 }
 
 /* ---- lines ---- */
@@ -132,6 +170,7 @@ static void add_address(struct live_script *script, size_t clause, const struct 
     uint32_t unit = add_unit(script, clause, point);
     int width = symbol_file_width(file->symbols);
     struct spec *spec = add_spec(script, point, file->path, unit);
+    spec->no_deleted = true;
     spec->point = SPEC_ADDRESS;
     spec->offset = va;
     spec->label = memory_text(point->text);
@@ -141,7 +180,7 @@ static void add_address(struct live_script *script, size_t clause, const struct 
 
 static void add_line(struct live_script *script, size_t clause, const struct script_point *point)
 {
-    char **paths = live_paths(module_of(point));
+    char **paths = live_paths(&script->files, module_of(point));
     struct err *problem = paths[0] ? NULL : err_new(ERR_NO_MATCH, "%s: no such file", point->text);
     size_t added = 0;
     for (size_t i = 0; paths[i]; i++) {
@@ -177,6 +216,7 @@ static void add_site(struct live_script *script, size_t clause, const struct scr
     int width = symbol_file_width(file->symbols);
     enum wire_model model = width == 64 ? WIRE_LP64 : WIRE_ILP32;
     struct spec *spec = add_spec(script, point, file->path, unit);
+    spec->no_deleted = true;
     spec->point = SPEC_ADDRESS;
     spec->offset = probe->va;
     spec->semaphore_va = probe->semaphore_va;
@@ -225,7 +265,7 @@ static void add_usdt(struct live_script *script, const struct live_options *opti
 {
     size_t added = 0;
     if (point->path && strcmp(point->path, "*")) {
-        char **paths = live_paths(point->path);
+        char **paths = live_paths(&script->files, point->path);
         for (size_t i = 0; paths[i]; i++)
             added += add_sites(script, clause, point, paths[i]);
         live_paths_free(paths);
@@ -250,7 +290,7 @@ static void add_profile(struct live_script *script, size_t clause, const struct 
 void live_add_clause(struct live_script *script, const struct live_options *options, size_t index)
 {
     const struct script_clause *clause = script_clause_at(script->program, index);
-    bool needs_file = mentions_arguments(options, clause);
+    enum need need = find_need(options, clause);
     for (size_t i = 0; i < clause->n_points; i++) {
         const struct script_point *point = &clause->points[i];
         if (point->kind == SCRIPT_P_PROFILE)
@@ -261,9 +301,11 @@ void live_add_clause(struct live_script *script, const struct live_options *opti
             add_usdt(script, options, index, point);
         else if (point->file)
             add_line(script, index, point);
-        else if (point->function && strpbrk(point->function, "*?[") && needs_file)
+        else if (point->function && strpbrk(point->function, "*?[") && need == NEED_ARGUMENTS)
             add_each_function(script, index, point);
+        else if (need == NEED_ARGUMENTS)
+            add_known_function(script, index, point, point->function);
         else
-            add_function(script, index, point, point->function, needs_file);
+            add_function(script, index, point, module_of(point), point->function, need);
     }
 }

@@ -92,6 +92,7 @@ struct live_run {
     struct target_gate *gate;
     pid_t last_looked_at; /* of those that have been there for long */
     size_t rows_reported;
+    bool unreadable_reported;
     uint64_t next_look_ns;
     uint64_t next_collection_ns;            /* that stops processes */
     bool is_collecting_stopped;             /* it waits for threads to be seen elsewhere ... */

@@ -62,6 +62,8 @@ struct err *live_script_create(const struct live_options *options, struct live_s
                                    .allow_unsafe = options->unsafe,
                                    .max_strlen = max_strlen(options)};
     *out = NULL;
+    script->files.pid = options->pid;
+    script->files.n_pids = options->n_pids;
     script->program = script_parse(options->text, options->length, &parse);
     bool good = check(script, options);
     *diagnostics = script_diagnostics(script->program);

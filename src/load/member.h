@@ -59,6 +59,7 @@ struct load_session {
     pid_t command_pid;
     uint64_t pause_ns;
     bool follow, allows_traps, has_strangers;
+    struct err *unreadable; /* the first file that a pattern may mean and that we may not read; NULL: none */
 };
 
 /* ---- place.c ---- */

@@ -227,7 +227,12 @@ static struct err *resolve_module(struct load_session *session, struct load_memb
             module->is_gone = true;
             return NULL;
         }
-        if (error && error->code == ERR_FILE && (strchr(spec->module, '*') || !spec->module[0])) {
+        bool is_pattern = strchr(spec->module, '*') || !spec->module[0];
+        if (error && error->code == ERR_PERMISSION && is_pattern && !session->unreadable) {
+            session->unreadable = error;
+            return NULL;
+        }
+        if (error && (error->code == ERR_FILE || error->code == ERR_PERMISSION) && is_pattern) {
             err_free(error); /* a pattern need not fit everything */
             return NULL;
         }

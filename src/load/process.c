@@ -235,10 +235,21 @@ bool load_process_is_stale(const struct load_process *process)
     return false;
 }
 
+static bool begins(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+/* A memfd may hold a library, unless it is one of probity's own, or is mapped shared, as code generators do: the kernel lets nobody patch
+ * such a mapping. */
 static bool is_file_map(const struct target_map *map)
 {
-    return map->inode && map->path[0] == '/' && strncmp(map->path, "/memfd:", 7) && strncmp(map->path, "/dev/", 5) &&
-           strncmp(map->path, "/SYSV", 5);
+    static const char memfd[] = "/memfd:";
+    if (!map->inode || map->path[0] != '/')
+        return false;
+    if (begins(map->path, memfd))
+        return !map->shared && !begins(map->path + strlen(memfd), WIRE_MEMFD_NAME);
+    return (!begins(map->path, "/dev/") || begins(map->path, "/dev/shm/")) && !begins(map->path, "/SYSV");
 }
 
 struct err *load_process_refresh(struct load_process *process)

@@ -211,6 +211,7 @@ struct err *load_session_destroy(struct load_session *session)
     close(session->child_fd);
     close(session->event_fd);
     free(session->matches);
+    err_free(session->unreadable);
     free(session);
     return error;
 }
@@ -462,6 +463,11 @@ const struct names *load_session_names(const struct load_session *session)
 size_t load_session_matches(const struct load_session *session, size_t spec)
 {
     return session->matches[spec];
+}
+
+const char *load_session_unreadable(const struct load_session *session)
+{
+    return session->unreadable ? session->unreadable->message : NULL;
 }
 
 uint64_t load_session_pause_ns(const struct load_session *session)

@@ -102,6 +102,8 @@ uint32_t load_session_name(struct load_session *session, const char *name);
 const struct names *load_session_names(const struct load_session *session);
 /* How many trace points the specification has matched so far, in all processes. */
 size_t load_session_matches(const struct load_session *session, size_t spec);
+/* Says which file, of those that patterns may mean, was the first that could not be looked into because it may not be read; NULL: none. */
+const char *load_session_unreadable(const struct load_session *session);
 /* The longest that all threads of a process were stopped for a change. */
 uint64_t load_session_pause_ns(const struct load_session *session);
 

@@ -340,6 +340,11 @@ static void print_refusal(const struct record_run *run, const struct load_row *r
 static void count_functions(struct record_run *run)
 {
     size_t rows = load_session_row_count(run->session);
+    if (load_session_unreadable(run->session) && !run->options->quiet) {
+        fputs("probity: ", run->options->messages);
+        escape_plain(run->options->messages, load_session_unreadable(run->session));
+        fputc('\n', run->options->messages);
+    }
     for (size_t i = 0; i < rows; i++) {
         const struct load_row *row = load_session_row(run->session, i);
         bool is_entry = !strcmp(row->point, "entry"), is_refused = row->reason != INSN_OK && row->reason != INSN_NO_RETURN;
@@ -355,7 +360,9 @@ static void count_functions(struct record_run *run)
 static struct err *check_matches(const struct record_run *run)
 {
     for (size_t i = 0; i < run->spec.n; i++)
-        if (is_missing(run, i))
+        if (is_missing(run, i) && load_session_unreadable(run->session))
+            return err_new(ERR_PERMISSION, "%s: not found; %s", run->spec.at[i].text, load_session_unreadable(run->session));
+        else if (is_missing(run, i))
             return err_new(ERR_NO_MATCH, "%s: no process that was recorded has it", run->spec.at[i].text);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* Parsing and matching of trace point specifications. */
 #include "symbol/spec.h"
 #include "base/memory.h"
+#include "base/regular.h"
 #include "symbol/glob.h"
 #include "symbol/spec_internal.h"
 
@@ -151,7 +152,21 @@ bool spec_short_name_fits(const char *name, const char *component)
     return !rest[strspn(rest, version)];
 }
 
-bool spec_matches_module(const struct spec *spec, const char *path)
+/* A file that is gone has no real path, but its folder may have one. */
+static char *real_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real)
+        return real;
+    const char *name = strrchr(path, '/') + 1;
+    char *folder = strndup(path, (size_t)(name - path)), *real_folder = realpath(folder, NULL);
+    real = real_folder ? memory_format("%s/%s", strcmp(real_folder, "/") ? real_folder : "", name) : NULL;
+    free(folder);
+    free(real_folder);
+    return real;
+}
+
+static bool matches_path(const struct spec *spec, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *component = slash ? slash + 1 : path;
@@ -164,10 +179,24 @@ bool spec_matches_module(const struct spec *spec, const char *path)
         return symbol_glob_match(spec->module, has_slash ? path : component, has_slash);
     if (!has_slash)
         return spec_short_name_fits(spec->module, component);
-    char *real = realpath(spec->module, NULL);
+    char *real = real_path(spec->module);
     bool is_same = real && strcmp(real, path) == 0;
     free(real);
     return is_same;
+}
+
+bool spec_matches_module(const struct spec *spec, const char *path)
+{
+    if (spec->no_deleted && regular_is_deleted(path))
+        return !strcmp(spec->module, path);
+    if (matches_path(spec, path))
+        return true;
+    if (!regular_is_deleted(path))
+        return false;
+    char *had = strndup(path, regular_path_length(path));
+    bool is_meant = matches_path(spec, had);
+    free(had);
+    return is_meant;
 }
 
 /* ---- functions ---- */

@@ -20,6 +20,7 @@ struct spec {
     enum spec_point point;
     char *label;           /* what scripts call it; NULL: made from its parts */
     bool excludes;         /* what it means is left out: set by the caller */
+    bool no_deleted;       /* a file that was deleted is meant by its path as the kernel shows it only: what we know is of another one */
     uint64_t semaphore_va; /* a 16-bit counter in the file that is to be raised while the place is probed, else 0 */
 };
 
@@ -29,7 +30,8 @@ void spec_deinit(struct spec *spec);
 
 /* Whether the module part means the file at `path`: equal paths (also after realpath of the module part), a glob that matches the path or
  * its last component, or a short name: `libc` means libc.so.6, `libstdc++` means libstdc++.so.6, `python3` means any path whose last
- * component is python3 or python3 followed by version characters ([0-9.]). A glob or short name never matches a part of a component. */
+ * component is python3 or python3 followed by version characters ([0-9.]). A glob or short name never matches a part of a component.
+ * `path` is as /proc/PID/maps shows it: without a " (deleted)" at its end it is tried too, unless `no_deleted`. */
 bool spec_matches_module(const struct spec *spec, const char *path);
 /* The path of the file that the module part means when there is no process: itself if it has a slash, else a program in PATH, else a
  * library in the loader's directories (ld.so.cache through `ldconfig -p` is not used; the standard directories and /etc/ld.so.conf.d

@@ -3,8 +3,10 @@
 
 #include "base/regular.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +103,28 @@ static bool is_same_file(int fd, const struct target_map *map)
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == map->inode;
 }
 
+/* A file that only the process's own descriptors still reach, which its owner may open: memory that a library was loaded from is one. */
+static int open_its_descriptor(pid_t pid, pid_t task, const struct target_map *map)
+{
+    char folder[64], path[64 + NAME_MAX + 1], link[4096];
+    snprintf(folder, sizeof folder, "/proc/%d/task/%d/fd", pid, task);
+    DIR *dir = regular_is_deleted(map->path) ? opendir(folder) : NULL;
+    int fd = -1;
+    for (struct dirent *entry; fd < 0 && dir && (entry = readdir(dir));) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        ssize_t length = readlink(path, link, sizeof link - 1);
+        link[length > 0 ? length : 0] = 0;
+        fd = strcmp(link, map->path) ? -1 : regular_open(path);
+        if (fd >= 0 && !is_same_file(fd, map)) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (dir)
+        closedir(dir);
+    return fd;
+}
+
 struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
 {
     pid_t task = target_live_task(pid);
@@ -121,9 +145,14 @@ struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
         }
         free(paths[i]);
     }
+    if (*fd < 0)
+        *fd = open_its_descriptor(pid, task, map);
     if (*fd >= 0)
         return NULL;
-    return err_new(ERR_FILE, "process %d: %s: the mapped file was deleted or replaced, its code can not be known", pid, map->path);
+    return err_new(ERR_PERMISSION,
+                   "process %d: %s: the file was deleted or replaced since it was mapped, and only root (or CAP_CHECKPOINT_RESTORE) may "
+                   "still open it: its functions can not be known",
+                   pid, map->path);
 }
 
 bool target_program_path(pid_t pid, char *out, size_t room)

@@ -100,7 +100,8 @@ struct err *target_maps_read(struct target *target, struct target_maps *out);
 void target_maps_deinit(struct target_maps *maps);
 /* Whether it maps memory that was made by memfd_create(2) with that name; anybody may have made it. */
 bool target_map_is_memfd(const struct target_map *map, const char *name);
-/* Opens the file behind a mapping as the target sees it; ERR_FILE when it was deleted or replaced since and can not be reached. */
+/* Opens the file behind a mapping as the target sees it; ERR_PERMISSION when it was deleted or replaced since and we may
+ * not reach it. */
 struct err *target_open_mapped_file(struct target *target, const struct target_map *map, int *fd);
 /* A value of the auxiliary vector, 0 when absent. */
 uint64_t target_auxv(struct target *target, unsigned type);

@@ -108,6 +108,12 @@ static const struct {
     bool matches;
 } modules[] = {
     {"libc", "/lib/x86_64-linux-gnu/libc.so.6", true},
+    {"libc", "/lib/x86_64-linux-gnu/libc.so.6 (deleted)", true},
+    {"/no/lib/libgone.so", "/no/lib/libgone.so (deleted)", true},
+    {"/no/lib/libgone.so (deleted)", "/no/lib/libgone.so (deleted)", true},
+    {"/no/lib/libgone.so (deleted)", "/no/lib/libgone.so", false},
+    {"/no/lib/lib*.so", "/no/lib/libgone.so (deleted)", true},
+    {"/no/lib/libgone.so", "/no/lib/libgone.so.1 (deleted)", false},
     {"libc", "/lib/libc-2.31.so", true},
     {"libc", "/lib/libcrypt.so.1", false},
     {"libc", "/lib/libc++.so.1", false},
@@ -147,6 +153,8 @@ static void check_modules(void)
     }
     struct spec every = {.module = (char *)"", .pid = 5};
     CHECK(spec_matches_module(&every, "/bin/x"), "an empty module means all");
+    struct spec current = {.module = (char *)"/no/lib/libgone.so", .no_deleted = true};
+    CHECK(!spec_matches_module(&current, "/no/lib/libgone.so (deleted)"), "a deleted file has another file's path");
     char *self = realpath("/proc/self/exe", NULL);
     struct spec link = {.module = (char *)"/proc/self/exe"};
     CHECK(self && spec_matches_module(&link, self), "a link to %s", self);
