@@ -31,7 +31,7 @@ struct err *climb_read_ranges(struct climb *climb)
     }
     if (climb->range.n)
         qsort(climb->range.at, climb->range.n, sizeof *climb->range.at, by_start);
-    return NULL;
+    return load_process_shortage(climb->process);
 }
 
 static const struct climb_range *range_at(const struct climb *climb, uint64_t va)

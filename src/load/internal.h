@@ -125,6 +125,7 @@ struct load_process {
     int wake_fd;                   /* see load_process_follow() */
     VEC(struct target *) executed; /* that have executed another program, stopped */
     bool detached;
+    struct err *shortage; /* see load_process_shortage() */
     load_wait_fn *wait; /* see load_process_on_wait() */
     void *wait_context;
 };

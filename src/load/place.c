@@ -376,6 +376,7 @@ struct err *load_member_sync(struct load_session *session, struct load_member *m
     enum { ROUNDS = 50 }; /* a program that maps and unmaps without end gets its probes where it stands still */
     for (int round = 0; round < ROUNDS; round++) {
         ERR_TRY(sync_once(session, member, first && round == 0));
+        ERR_TRY(load_process_shortage(member->process));
         if (!load_process_is_stale(member->process))
             break;
     }

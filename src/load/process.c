@@ -105,10 +105,8 @@ static struct err *read_code(struct load_process *process, struct load_module *m
     return NULL;
 }
 
-struct err *load_module_open(struct load_process *process, struct load_module *module)
+static struct err *open_module(struct load_process *process, struct load_module *module)
 {
-    if (module->code)
-        return NULL;
     int fd;
     struct target_map map = {.path = module->path, .start_va = module->start_va, .end_va = module->first_end_va, .inode = module->inode};
     if (module->is_vdso)
@@ -130,6 +128,21 @@ struct err *load_module_open(struct load_process *process, struct load_module *m
             break;
         }
     return NULL;
+}
+
+struct err *load_module_open(struct load_process *process, struct load_module *module)
+{
+    struct err *error = module->code ? NULL : open_module(process, module);
+    if (error && error->code == ERR_SYSTEM && !process->shortage)
+        process->shortage = err_new(error->code, "%s", error->message);
+    return error;
+}
+
+struct err *load_process_shortage(struct load_process *process)
+{
+    struct err *shortage = process->shortage;
+    process->shortage = NULL;
+    return shortage;
 }
 
 /* ---- modules ---- */
@@ -361,6 +374,7 @@ static struct err *prepare(struct load_process *process, uint32_t counter_room)
 
 static void free_process(struct load_process *process)
 {
+    err_free(process->shortage);
     for (size_t i = 0; i < process->module.n; i++)
         destroy_module(process->module.at[i]);
     VEC_FREE(&process->module);

@@ -97,11 +97,14 @@ static struct err *add_member(struct load_session *session, struct target *targe
         error = load_member_sync(session, member, true);
     if (!error && session->joined)
         error = session->joined(session->joined_context, target_pid(load_process_target(process)));
+    int refused = error ? 0 : pthread_create(&member->watcher, NULL, watch, member);
+    if (refused)
+        error = err_errno(ERR_SYSTEM, refused, "process %d: a thread that watches it", target_pid(load_process_target(process)));
     if (error) {
         err_free(detach_member(member));
         return error;
     }
-    member->watched = pthread_create(&member->watcher, NULL, watch, member) == 0;
+    member->watched = true;
     VEC_PUSH(&session->member, member);
     if (!is_held)
         return NULL;
@@ -269,6 +272,11 @@ static struct err *handle_member(struct load_session *session, struct load_membe
     if (!load_process_load_event(member->process, &event))
         return NULL;
     struct err *error = load_member_sync(session, member, false);
+    /* A process that ends meanwhile makes much fail. As long as it waits for the answer it does not end by itself. */
+    if (error && target_ended(load_process_target(member->process))) {
+        err_free(error);
+        error = NULL;
+    }
     load_process_answer(member->process, event);
     return error;
 }
@@ -320,8 +328,11 @@ struct err *load_session_handle(struct load_session *session)
         }
         if (has_ended(member) || member->is_over) {
             session->member.at[i] = session->member.at[--session->member.n];
-            err_free(error);
-            error = detach_member(member);
+            struct err *detach_error = detach_member(member);
+            if (!error)
+                error = detach_error;
+            else
+                err_free(detach_error);
         } else {
             i++;
         }

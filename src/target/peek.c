@@ -134,10 +134,12 @@ struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
     char *paths[] = {memory_format("/proc/%d/task/%d/root%s", pid, task, map->path),
                      memory_format("/proc/%d/map_files/%llx-%llx", pid, start, end), memory_format("/proc/%d/task/%d/exe", pid, task),
                      memory_text(map->path)};
+    bool is_short = false;
     *fd = -1;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         if (*fd < 0 && map->path[0] == '/') {
             *fd = regular_open(paths[i]);
+            is_short |= *fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
             if (*fd >= 0 && !is_same_file(*fd, map)) {
                 close(*fd);
                 *fd = -1;
@@ -149,6 +151,8 @@ struct err *target_peek_file(pid_t pid, const struct target_map *map, int *fd)
         *fd = open_its_descriptor(pid, task, map);
     if (*fd >= 0)
         return NULL;
+    if (is_short)
+        return err_new(ERR_SYSTEM, "process %d: %s: too little memory, or too few descriptors, to open the mapped file", pid, map->path);
     return err_new(ERR_PERMISSION,
                    "process %d: %s: the file was deleted or replaced since it was mapped, and only root (or CAP_CHECKPOINT_RESTORE) may "
                    "still open it: its functions can not be known",
