@@ -4,7 +4,7 @@
 #include "agent/quiet.h"
 #include "stream/softfloat.h"
 
-enum { PAGE = 4096, FUTEX_WAIT_OP = 0, PR_GET_NAME_OP = 16, WAIT_NS = 10000000, CLOCK_MONOTONIC_ID = 1 };
+enum { PAGE = 4096, FUTEX_WAIT_OP = 0, PR_GET_NAME_OP = 16, CLOCK_MONOTONIC_ID = 1 };
 
 static struct wire_process *process_of(const struct wire_fire *fire)
 {
@@ -214,11 +214,11 @@ bool port_goes_on(uint32_t steps)
     return true;
 }
 
-bool port_wait(const struct wire_fire *fire, uint32_t seen)
+bool port_wait(const struct wire_fire *fire, uint32_t seen, uint32_t most_ns)
 {
     struct {
         long seconds, nanoseconds;
-    } timeout = {0, WAIT_NS};
+    } timeout = {0, (long)most_ns};
     struct wire_state *state = wire_state(session_of(fire));
     if (!session_of(fire)->lossless || !agent_may_call(process_of(fire)))
         return false;

@@ -16,7 +16,19 @@ struct drain_beat {
     pthread_mutex_t lock;
     pthread_cond_t end;
     bool is_over;
+    clockid_t reader_clock; /* processor time of the thread that reads rings */
+    struct timespec reader_time;
 };
+
+/* Where it is held up, by what it writes to, its processor time does not grow. */
+static void note_work(struct drain_beat *beat)
+{
+    struct timespec now;
+    if (clock_gettime(beat->reader_clock, &now) || (now.tv_sec == beat->reader_time.tv_sec && now.tv_nsec == beat->reader_time.tv_nsec))
+        return;
+    beat->reader_time = now;
+    __atomic_add_fetch(&wire_state(beat->memory)->work, 1, __ATOMIC_RELAXED);
+}
 
 static void *beat_on(void *context)
 {
@@ -26,6 +38,7 @@ static void *beat_on(void *context)
     while (!beat->is_over) {
         struct timespec until;
         __atomic_add_fetch(&wire_state(beat->memory)->beat, 1, __ATOMIC_RELAXED);
+        note_work(beat);
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += EVERY_NS;
         until.tv_sec += until.tv_nsec / SECOND_NS;
@@ -42,6 +55,7 @@ struct err *drain_beat_start(struct wire_session *memory, struct drain_beat **ou
     sigset_t all, before;
     pthread_condattr_t attributes;
     beat->memory = memory;
+    int error = pthread_getcpuclockid(pthread_self(), &beat->reader_clock);
     pthread_mutex_init(&beat->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -49,7 +63,8 @@ struct err *drain_beat_start(struct wire_session *memory, struct drain_beat **ou
     pthread_condattr_destroy(&attributes);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&beat->thread, NULL, beat_on, beat);
+    if (!error)
+        error = pthread_create(&beat->thread, NULL, beat_on, beat);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         return *out = beat, NULL;

@@ -1,4 +1,5 @@
-/* A thread that makes `beat` of the session's state grow as long as the controller lives. */
+/* A thread that makes `beat` of the session's state grow as long as the controller lives, and `work` as long as the thread that starts it
+ * does something, which is the one that reads rings. */
 #ifndef DRAIN_BEAT_H
 #define DRAIN_BEAT_H
 

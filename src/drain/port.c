@@ -116,9 +116,9 @@ void drain_on_full(drain_room_fn *make, void *context)
 }
 
 /* The controller is the one that makes room: there is nobody to wait for. */
-bool port_wait(const struct wire_fire *fire, uint32_t seen)
+bool port_wait(const struct wire_fire *fire, uint32_t seen, uint32_t most_ns)
 {
-    (void)fire, (void)seen;
+    (void)fire, (void)seen, (void)most_ns;
     if (!make_room || room_tries >= ROOM_TRIES)
         return false;
     room_tries++;

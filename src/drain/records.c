@@ -163,10 +163,11 @@ static bool hand_over(struct reader *reader, const struct wire_stream *stream, d
     return good;
 }
 
-static void tell_writers(struct drain_session *session)
+/* Writers that wait are woken only where they may find room: there may be thousands of them. */
+static void tell_writers(struct drain_session *session, bool has_room)
 {
     __atomic_add_fetch(&wire_state(session->memory)->reader, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&wire_state(session->memory)->writers, __ATOMIC_SEQ_CST))
+    if (has_room && __atomic_load_n(&wire_state(session->memory)->writers, __ATOMIC_SEQ_CST))
         syscall(SYS_futex, &wire_state(session->memory)->reader, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 
@@ -269,10 +270,13 @@ size_t drain_records(struct drain_session *session, const struct wire_stream *st
             break;
         taken += hand_over(first, stream, take, context);
         if (taken % TELL_EVERY == 0)
-            tell_writers(session);
+            tell_writers(session, true);
         advance(session, first);
     } while (clock_now_ns() < end_ns);
-    tell_writers(session);
+    bool has_room = false;
+    for (uint32_t i = 0; i < count; i++)
+        has_room |= reader[i].tail != reader[i].told;
+    tell_writers(session, has_room);
     for (uint32_t i = 0; i < count; i++)
         note_stuck(session, i, &reader[i]);
     return taken;
@@ -341,7 +345,7 @@ static bool take_run(struct drain_session *session, struct reader *reader, struc
     /* A writer that waits is to find room for a while when it wakes. */
     if (reader->tail - reader->told >= reader->size / 4) {
         reader->told = reader->tail;
-        tell_writers(session);
+        tell_writers(session, true);
     }
     if (batch->count)
         batch->take(batch->context, batch->record, batch->count);
@@ -365,7 +369,7 @@ size_t drain_ring(struct drain_session *session, const struct wire_stream *strea
         reader.ready = false;
         advance(session, &reader);
     } while (reader.ready && taken < most);
-    tell_writers(session);
+    tell_writers(session, reader.tail != reader.told);
     note_stuck(session, number, &reader);
     *is_empty = reader.tail == reader.end;
     return taken;

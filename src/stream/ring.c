@@ -67,37 +67,43 @@ RING static struct wire_record *reserve(const struct wire_fire *fire, struct wir
     return record;
 }
 
-/* How long is waited for room, as far as waits took as long as they were to: where one takes much longer, the processors have so much to
- * do that the controller may wait for its turn, too. */
-enum { WAIT_COUNTS_NS = 20000000 };
+/* How long is waited for room. Of each wait at most twice as long as it was to take counts: where one takes much longer, the processors have
+ * so much to do that the controller may wait for its turn, too. Waits become longer, so that thousands of threads that wait leave the
+ * processors to the controller. */
+enum { FIRST_WAIT_NS = 10000000, LONGEST_WAIT_NS = 160000000 };
 #define SILENCE_MOST_NS 2000000000ull
 #define WAIT_MOST_NS 10000000000ull
 
 /* Waits, where that is wanted, until the controller has made room. That is given up where it shows no sign of life, because it has died or
  * is stopped; or where it lives, but does not move on in this ring for long, because what it writes to takes nothing, or because the
- * oldest record's writer does not finish it. That is waited for once, not at every record; and not at all by that writer itself, whom a
- * signal has interrupted. A run that ends meanwhile takes the record with it: it is of an event from before the end. */
+ * oldest record's writer does not finish it. A controller that is at work, and so does not come by any ring, is waited for as long as that
+ * takes. What is given up was waited for once, not at every record; and not at all by the oldest record's writer, whom a signal has
+ * interrupted. A run that ends meanwhile takes the record with it: it is of an event from before the end. */
 RING static struct wire_record *reserve_waiting(struct wire_fire *fire, struct wire_session *session, struct wire_ring *ring, uint32_t need)
 {
     struct wire_state *state = wire_state(session);
     uint64_t silent_ns = 0, waited_ns = 0;
-    uint32_t last_tail = 0, last_beat = 0;
+    uint32_t last_tail = 0, last_reader = 0, last_beat = 0, last_work = 0, wait_ns = FIRST_WAIT_NS;
     do {
         uint32_t reader = __atomic_load_n(&state->reader, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-        uint32_t beat = __atomic_load_n(&state->beat, __ATOMIC_RELAXED) + reader;
+        uint32_t beat = __atomic_load_n(&state->beat, __ATOMIC_RELAXED), work = __atomic_load_n(&state->work, __ATOMIC_RELAXED);
         struct wire_record *record = reserve(fire, session, ring, need);
         if (record)
             return record;
         uint64_t before_ns = port_ctx(fire, WIRE_CTX_NSECS);
         if (tell_left(fire, session, ring, tail) || __atomic_load_n(&ring->stalled, __ATOMIC_RELAXED) == tail + 1 ||
-            !port_wait(fire, reader))
+            !port_wait(fire, reader, wait_ns))
             return 0;
         uint64_t took_ns = port_ctx(fire, WIRE_CTX_NSECS) - before_ns;
-        took_ns = took_ns < WAIT_COUNTS_NS ? took_ns : WAIT_COUNTS_NS;
-        waited_ns = tail == last_tail ? waited_ns + took_ns : 0;
-        silent_ns = beat == last_beat ? silent_ns + took_ns : 0;
+        took_ns = took_ns < 2 * wait_ns ? took_ns : 2 * wait_ns;
+        wait_ns = wait_ns < LONGEST_WAIT_NS ? 2 * wait_ns : wait_ns;
+        bool is_at_work = reader == last_reader && work != last_work;
+        waited_ns = tail == last_tail && !is_at_work ? waited_ns + took_ns : 0;
+        silent_ns = beat == last_beat && reader == last_reader ? silent_ns + took_ns : 0;
         last_tail = tail;
+        last_reader = reader;
         last_beat = beat;
+        last_work = work;
     } while (silent_ns < SILENCE_MOST_NS && waited_ns < WAIT_MOST_NS);
     __atomic_store_n(&ring->stalled, last_tail + 1, __ATOMIC_RELAXED);
     return 0;

@@ -64,13 +64,13 @@ struct wire_session {
 /* What changes. */
 struct wire_state {
     uint32_t off;     /* set by the controller, at the end of a run: nobody begins to write; who waits for room goes on waiting */
-    uint32_t reader;  /* futex: changes whenever the controller has made room in a ring */
+    uint32_t reader;  /* futex: changes whenever the controller has looked at a ring; woken when it has made room in one */
     uint32_t writers; /* how many writers wait at it */
     uint32_t speculations;
     uint32_t guard_side;  /* set by the controller: which count of a guard is used now, 0 or 1 */
     uint32_t stacks_used; /* nodes of stacks handed out; may be more than there are */
     uint32_t beat;        /* grows while the controller lives */
-    uint32_t unused;
+    uint32_t work;        /* grows while the thread of the controller that reads rings is at work, on whatever */
     uint64_t lost[WIRE_LOSSES];
 };
 static inline struct wire_state *wire_state(struct wire_session *session)

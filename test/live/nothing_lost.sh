@@ -43,7 +43,19 @@ held_up() { # WIDTH
     expect_equal "$1-bit lines" "$(grep -c '^[0-3] ' "$work/lines")" 800000
 }
 
+# So many threads that those that wait for room leave the controller little of the processors.
+crowd() { # WIDTH
+    local v=$victims/$1/v_events threads=2000 events=600
+    run_probity record -o "$work/t.trace" --calls event -- "$v" -t $threads -n $events -s 16 >"$work/out" 2>"$work/err" || fail "$1-bit: record: $(cat "$work/err")"
+    grep -q " $((threads * events)) calls, .* 0 lost" "$work/err" || fail "$1-bit: calls of many threads are lost: $(cat "$work/err")"
+    run_probity trace -q --lossless -o "$work/lines" -e "uprobe:$v:event { printf(\"%d %d\n\", arg0, arg1); }" -- "$v" -t $threads -n $events -s 16 \
+        >"$work/out" 2>"$work/err" || fail "$1-bit: trace: $(cat "$work/err")"
+    ! grep -i lost "$work/err" >&9 || fail "$1-bit: lines of many threads are lost"
+    expect_equal "$1-bit lines of many threads" "$(grep -c ' ' "$work/lines")" $((threads * events))
+}
+
 for width in 64 32; do
+    crowd $width
     leaving $width
     own_lines $width
     own_lines $width --lossless

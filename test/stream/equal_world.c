@@ -295,9 +295,9 @@ bool port_goes_on(uint32_t steps)
     return true;
 }
 
-bool port_wait(const struct wire_fire *fire, uint32_t seen)
+bool port_wait(const struct wire_fire *fire, uint32_t seen, uint32_t most_ns)
 {
-    (void)fire, (void)seen;
+    (void)fire, (void)seen, (void)most_ns;
     return false;
 }
 
