@@ -64,7 +64,7 @@ struct jit {
     uint8_t *is_repeated;  /* by instruction: it puts into the frame what is there already */
     struct jit_node *node; /* by instruction */
     uint32_t node_slots;
-    uint8_t *is_added_to; /* by map: a clause of the stream, for either model, adds to its integers */
+    const uint8_t *is_added_to; /* jit_find_added_to() */
     uint16_t *live;       /* by instruction: virtual registers that are read behind it before they are written */
     uint32_t regs;        /* virtual registers in use */
     bool loops, speculates;
@@ -140,8 +140,6 @@ void jit_refer(struct jit *jit, size_t where, const struct wire_insn *insn);
 
 /* Fills in is_repeated, node and node_slots. */
 void jit_find_repeated(struct jit *jit);
-/* Fills in is_added_to, which the former goes by. */
-void jit_find_added_to(struct jit *jit);
 
 /* ---- map.c ---- */
 

@@ -302,7 +302,8 @@ static void deinit(struct jit *jit)
     free(jit->is_target);
     free(jit->is_repeated);
     free(jit->node);
-    free(jit->is_added_to);
+    if (!jit->process->added_to)
+        free((void *)jit->is_added_to);
     free(jit->live);
     free(jit->position);
     VEC_FREE(&jit->emit.code);
@@ -339,12 +340,11 @@ struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum 
     jit.is_target = memory_zero(jit.count, sizeof *jit.is_target);
     jit.is_repeated = memory_zero(jit.count, sizeof *jit.is_repeated);
     jit.node = memory_zero(jit.count, sizeof *jit.node);
-    jit.is_added_to = memory_zero(stream->map_count, sizeof *jit.is_added_to);
+    jit.is_added_to = process->added_to ? process->added_to : jit_find_added_to(stream);
     jit.live = memory_zero(jit.count, sizeof *jit.live);
     jit.position = memory_zero(jit.count, sizeof *jit.position);
     jit.emit.wide = model == WIRE_LP64;
     find_targets(&jit);
-    jit_find_added_to(&jit);
     jit_find_repeated(&jit);
     find_live(&jit);
     jit.hot_calls = jit.frame_bytes > JIT_STACK_FRAME_MAX;

@@ -55,6 +55,7 @@ struct jit_process {
     uint64_t error_va;                  /* void (struct wire_fire *): writes the error record */
     uint64_t
         claim_va; /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted: the body then ends */
+    const uint8_t *added_to; /* jit_find_added_to() of the stream; NULL: each body that is compiled finds it out for itself */
     uint64_t release_va; /* void (struct wire_fire *, uint64_t frame_va) */
     struct jit_stacks stacks;
 };
@@ -75,6 +76,9 @@ struct jit_body {
     bool calls;                  /* it may call the agent */
 };
 void jit_body_deinit(struct jit_body *body);
+
+/* By map: whether a clause of the stream, for either model, adds to its integers. The caller's, to be freed. */
+uint8_t *jit_find_added_to(const struct wire_stream *stream);
 
 /* Compiles a clause for the process, to lie at `va` (a multiple of 16). */
 struct err *jit_compile(const struct wire_stream *stream, uint32_t clause, enum wire_model model, const struct jit_process *process,

@@ -139,12 +139,14 @@ void jit_find_repeated(struct jit *jit)
     }
 }
 
-void jit_find_added_to(struct jit *jit)
+uint8_t *jit_find_added_to(const struct wire_stream *stream)
 {
+    uint8_t *is_added_to = memory_zero(stream->map_count, sizeof *is_added_to);
     for (uint32_t model = 0; model < WIRE_MODELS; model++) {
-        const struct wire_insn *insn = (const void *)((const char *)jit->stream + jit->stream->code_offset[model]);
-        for (uint32_t i = 0; i < jit->stream->code_count[model]; i++)
+        const struct wire_insn *insn = (const void *)((const char *)stream + stream->code_offset[model]);
+        for (uint32_t i = 0; i < stream->code_count[model]; i++)
             if (insn[i].op == WIRE_MADD)
-                jit->is_added_to[insn[i].h] = 1;
+                is_added_to[insn[i].h] = 1;
     }
+    return is_added_to;
 }

@@ -55,7 +55,7 @@ struct live_file *live_files_open(struct live_files *files, const char *path)
     return file->symbols ? file : NULL;
 }
 
-char **live_paths(struct live_files *files, const char *path)
+static char **find_paths(struct live_files *files, const char *path)
 {
     const target_paths *mapped = mapped_paths(files);
     char **there = NULL;
@@ -78,11 +78,12 @@ char **live_paths(struct live_files *files, const char *path)
     return paths.at;
 }
 
-void live_paths_free(char **paths)
+char *const *live_paths(struct live_files *files, const char *path)
 {
-    for (size_t i = 0; paths[i]; i++)
-        free(paths[i]);
-    free(paths);
+    uint32_t number = names_number(&files->name, path);
+    if (number == files->named.n)
+        VEC_PUSH(&files->named, find_paths(files, path));
+    return files->named.at[number];
 }
 
 /* A file that was deleted is another one than what its path leads to. */
@@ -93,7 +94,7 @@ static bool is_the_one(const char *path, const char *found)
 
 bool live_path_has_width(struct live_files *files, const char *path, int width)
 {
-    char **paths = live_paths(files, path);
+    char *const *paths = live_paths(files, path);
     bool found = !paths[0];
     for (size_t i = 0; paths[i] && !found; i++) {
         unsigned char ident[EI_NIDENT] = {0};
@@ -108,19 +109,17 @@ bool live_path_has_width(struct live_files *files, const char *path, int width)
         if (fd >= 0)
             close(fd);
     }
-    live_paths_free(paths);
     return found;
 }
 
 struct live_file *live_files_find(struct live_files *files, const char *path, int width)
 {
-    char **paths = live_paths(files, path);
+    char *const *paths = live_paths(files, path);
     struct live_file *found = NULL;
     for (size_t i = 0; paths[i] && !found; i++) {
         struct live_file *file = is_the_one(path, paths[i]) ? live_files_open(files, paths[i]) : NULL;
         found = file && symbol_file_width(file->symbols) == width ? file : NULL;
     }
-    live_paths_free(paths);
     return found;
 }
 
@@ -153,5 +152,12 @@ void live_files_deinit(struct live_files *files)
         free(file);
     }
     VEC_FREE(&files->file);
+    for (size_t i = 0; i < files->named.n; i++) {
+        for (size_t k = 0; files->named.at[i][k]; k++)
+            free(files->named.at[i][k]);
+        free(files->named.at[i]);
+    }
+    VEC_FREE(&files->named);
+    names_deinit(&files->name);
     target_paths_deinit(&files->mapped);
 }

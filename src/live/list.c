@@ -89,7 +89,7 @@ static void add_point(struct lines *lines, struct live_files *files, const struc
         VEC_PUSH(&lines->line, memory_text(point->text));
         return;
     }
-    char **paths = live_paths(files, point->path ? point->path : "*");
+    char *const *paths = live_paths(files, point->path ? point->path : "*");
     for (size_t i = 0; paths[i]; i++) {
         struct live_file *file = live_files_open(files, paths[i]);
         if (file && is_usdt)
@@ -97,7 +97,6 @@ static void add_point(struct lines *lines, struct live_files *files, const struc
         else if (file)
             add_functions(lines, file, point, verbose);
     }
-    live_paths_free(paths);
 }
 
 static void print_lines(struct lines *lines, FILE *out)

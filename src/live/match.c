@@ -30,21 +30,17 @@ static void find_paths(struct live_files *files, const struct live_options *opti
     target_paths_deinit(&mapped);
     if (out->n)
         return;
-    char **paths = live_paths(files, spec->module);
+    char *const *paths = live_paths(files, spec->module);
     for (size_t i = 0; paths[i]; i++)
         VEC_PUSH(out, memory_text(paths[i]));
-    live_paths_free(paths);
 }
 
 static size_t count_functions(const struct spec *spec, const struct live_file *file)
 {
     size_t count, found = 0;
     const struct symbol_func *func = symbol_file_funcs(file->symbols, &count);
-    const char *last = "";
-    for (size_t i = 0; i < count; i++) {
-        found += spec_matches_func(spec, &func[i]) && strcmp(func[i].name, last);
-        last = func[i].name;
-    }
+    for (size_t i = spec_next_match(spec, func, count, 0); i < count; i = spec_next_match(spec, func, count, i + 1))
+        found += !i || strcmp(func[i - 1].name, func[i].name); /* several versions of a function are one */
     return found && !is_pattern(spec->function) ? 1 : found;
 }
 

@@ -14,14 +14,20 @@ bool live_runs_here(enum script_point_kind kind)
 
 /* ---- units ---- */
 
+/* Where the names of a unit's symbols are looked for. */
+struct symbol_home {
+    struct live_script *script;
+    const struct script_point *point;
+};
+
 /* For uaddr(): the file that the unit's trace points are in. Names of a file that was deleted are not looked up. */
 static bool find_symbol(void *cookie, enum wire_model model, const char *name, uint64_t *va)
 {
-    const struct script_point *point = cookie;
-    const char *path = point->path ? point->path : "";
+    const struct symbol_home *home = cookie;
+    const char *path = home->point->path ? home->point->path : "";
     int width = model == WIRE_LP64 ? 64 : 32;
-    struct live_files none = {0}, *files = &none;
-    char **paths = live_paths(files, path);
+    struct live_files *files = &home->script->files;
+    char *const *paths = live_paths(files, path);
     bool found = !live_path_has_width(files, path, width); /* then the clause never fires in that model */
     *va = 0;
     for (size_t i = 0; paths[i] && !found; i++)
@@ -30,8 +36,6 @@ static bool find_symbol(void *cookie, enum wire_model model, const char *name, u
             found = !error;
             err_free(error);
         }
-    live_paths_free(paths);
-    live_files_deinit(files);
     return found;
 }
 
@@ -40,7 +44,10 @@ static uint32_t add_unit(struct live_script *script, size_t clause, const struct
     const char **name = memory_alloc(sizeof *name);
     *name = point->text;
     VEC_PUSH(&script->owned, name);
-    VEC_PUSH(&script->unit, (struct stream_unit){.points = name, .n_points = 1, .find_symbol = find_symbol, .cookie = (void *)point});
+    struct symbol_home *home = memory_alloc(sizeof *home);
+    *home = (struct symbol_home){script, point};
+    VEC_PUSH(&script->owned, home);
+    VEC_PUSH(&script->unit, (struct stream_unit){.points = name, .n_points = 1, .find_symbol = find_symbol, .cookie = home});
     VEC_PUSH(&script->live_unit, (struct live_unit){.clause = clause});
     VEC_PUSH(&script->point, (struct live_point){point, (uint32_t)script->unit.n - 1});
     return (uint32_t)script->unit.n - 1;
@@ -114,7 +121,7 @@ static bool has_function(struct live_files *files, const char *path, const struc
 /* A unit of its own for each file that was deleted, because the arguments are those of that file. */
 static void add_known_function(struct live_script *script, size_t clause, const struct script_point *point, const char *function)
 {
-    char **paths = live_paths(&script->files, module_of(point));
+    char *const *paths = live_paths(&script->files, module_of(point));
     size_t others = 0, added = 0;
     for (size_t i = 0; paths[i]; i++) {
         if (!regular_is_deleted(paths[i])) {
@@ -124,7 +131,6 @@ static void add_known_function(struct live_script *script, size_t clause, const 
             added++;
         }
     }
-    live_paths_free(paths);
     if (others || !added)
         add_function(script, clause, point, module_of(point), function, NEED_ARGUMENTS);
 }
@@ -143,7 +149,7 @@ static void add_each_function(struct live_script *script, size_t clause, const s
 {
     enum { MOST = 2000 };
     struct spec pattern = {.text = (char *)point->text, .module = (char *)module_of(point), .function = (char *)point->function};
-    char **paths = live_paths(&script->files, module_of(point));
+    char *const *paths = live_paths(&script->files, module_of(point));
     size_t added = 0;
     const char *last = "";
     for (size_t p = 0; paths[p]; p++) {
@@ -158,7 +164,6 @@ static void add_each_function(struct live_script *script, size_t clause, const s
             added++;
         }
     }
-    live_paths_free(paths);
     if (!added)
         add_known_function(script, clause, point, point->function);
 }
@@ -180,7 +185,7 @@ static void add_address(struct live_script *script, size_t clause, const struct 
 
 static void add_line(struct live_script *script, size_t clause, const struct script_point *point)
 {
-    char **paths = live_paths(&script->files, module_of(point));
+    char *const *paths = live_paths(&script->files, module_of(point));
     struct err *problem = paths[0] ? NULL : err_new(ERR_NO_MATCH, "%s: no such file", point->text);
     size_t added = 0;
     for (size_t i = 0; paths[i]; i++) {
@@ -200,7 +205,6 @@ static void add_line(struct live_script *script, size_t clause, const struct scr
         else
             err_free(error);
     }
-    live_paths_free(paths);
     if (!added && problem)
         add_problem(script, problem);
     else
@@ -265,10 +269,9 @@ static void add_usdt(struct live_script *script, const struct live_options *opti
 {
     size_t added = 0;
     if (point->path && strcmp(point->path, "*")) {
-        char **paths = live_paths(&script->files, point->path);
+        char *const *paths = live_paths(&script->files, point->path);
         for (size_t i = 0; paths[i]; i++)
             added += add_sites(script, clause, point, paths[i]);
-        live_paths_free(paths);
     } else {
         for (size_t i = 0; i < options->n_pids; i++)
             added += add_sites_of_process(script, clause, point, options->pid[i]);

@@ -45,6 +45,7 @@ struct load_body {
     struct jit_depth *depth;
     size_t depth_count;
 };
+typedef VEC(struct load_body) load_bodies;
 
 struct load_chunk {
     uint64_t va;
@@ -111,8 +112,8 @@ struct load_process {
     uint64_t session_va, process_va;                /* struct wire_session (0 without a program) and struct wire_process in the process */
     uint64_t place_pcs_offset, place_biases_offset; /* in the journal's memory: uint64_t by place */
     const struct load_program *program;             /* NULL: none */
-    VEC(struct load_body) body;                     /* by clause; va 0: none */
-    VEC(struct load_body) own_body;                 /* ... for stacks of ours; empty until a file needs them */
+    load_bodies body;                               /* by clause; va 0: none */
+    load_bodies own_body;                           /* ... for stacks of ours; empty until a file needs them */
     struct jit_stacks stacks;                       /* ... */
     struct load_pc_map stand;                       /* of stand.c */
     bool stand_is_old;                              /* the journal has changed since */

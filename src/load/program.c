@@ -100,7 +100,7 @@ static struct err *place_body(struct load_process *process, uint32_t clause, enu
 }
 
 /* Those of all clauses, on the program's stack or, if there are any, on stacks of ours. */
-static struct err *place_bodies(struct load_process *process, struct jit_stacks stacks)
+static struct err *place_bodies(struct load_process *process, struct jit_stacks stacks, load_bodies *out)
 {
     const struct wire_stream *stream = process->program->stream;
     enum wire_model model = target_width(process->target) == 64 ? WIRE_LP64 : WIRE_ILP32;
@@ -114,16 +114,24 @@ static struct err *place_bodies(struct load_process *process, struct jit_stacks 
         .release_va = process->fire.agent_va + WIRE_AGENT_RELEASE,
         .stacks = stacks,
     };
-    for (uint32_t i = 0; i < stream->clause_count; i++) {
+    uint8_t *added_to = jit_find_added_to(stream);
+    struct err *error = NULL;
+    facts.added_to = added_to;
+    for (uint32_t i = 0; i < stream->clause_count && !error; i++) {
         struct load_body body = {0};
         if (stream_clauses(stream)[i].has_model >> model & 1)
-            ERR_TRY(place_body(process, i, model, &facts, &body));
-        if (stacks.va)
-            VEC_PUSH(&process->own_body, body);
-        else
-            VEC_PUSH(&process->body, body);
+            error = place_body(process, i, model, &facts, &body);
+        VEC_PUSH(out, body);
     }
-    return NULL;
+    free(added_to);
+    return error;
+}
+
+static void free_bodies(load_bodies *bodies)
+{
+    for (size_t i = 0; i < bodies->n; i++)
+        free(bodies->at[i].depth);
+    VEC_FREE(bodies);
 }
 
 /* Memory is given to those that are used. */
@@ -150,13 +158,14 @@ static struct err *map_stacks(struct load_process *process)
 /* The bodies for stacks of ours, once. */
 static struct err *need_own_bodies(struct load_process *process)
 {
-    if (process->own_body.n)
+    if (process->own_body.n == process->body.n)
         return NULL;
+    free_bodies(&process->own_body); /* those of a failed attempt */
     bool was_running = target_is_running(process->target);
     ERR_TRY(target_stop_one(process->target));
     struct err *error = process->stacks.va ? NULL : map_stacks(process);
     if (!error)
-        error = place_bodies(process, process->stacks);
+        error = place_bodies(process, process->stacks, &process->own_body);
     struct err *resume = was_running ? target_resume(process->target) : NULL;
     if (!error)
         return resume;
@@ -190,12 +199,8 @@ const struct load_body *load_process_body_at(const struct load_process *process,
 
 void load_bodies_deinit(struct load_process *process)
 {
-    for (size_t i = 0; i < process->body.n; i++)
-        free(process->body.at[i].depth);
-    for (size_t i = 0; i < process->own_body.n; i++)
-        free(process->own_body.at[i].depth);
-    VEC_FREE(&process->body);
-    VEC_FREE(&process->own_body);
+    free_bodies(&process->body);
+    free_bodies(&process->own_body);
 }
 
 struct err *load_process_prepare(struct load_process *process, const struct load_program *program)
@@ -215,7 +220,7 @@ struct err *load_process_prepare(struct load_process *process, const struct load
     if (!error)
         error = describe_process(process, program->memory->stack_nodes);
     if (!error)
-        error = place_bodies(process, (struct jit_stacks){0});
+        error = place_bodies(process, (struct jit_stacks){0}, &process->body);
     struct err *resume = was_running ? target_resume(process->target) : NULL;
     if (!error)
         error = resume;

@@ -119,9 +119,7 @@ void load_resolve(const struct load_code *code, const struct spec *spec, struct 
     size_t count;
     const struct symbol_func *func = symbol_file_funcs(code->file, &count);
     uint64_t last_va = UINT64_MAX;
-    for (size_t i = 0; i < count; i++) {
-        if (!spec_matches_func(spec, &func[i]))
-            continue;
+    for (size_t i = spec_next_match(spec, func, count, 0); i < count; i = spec_next_match(spec, func, count, i + 1)) {
         if (func[i].va == last_va)
             continue; /* another name of the same function */
         last_va = func[i].va;

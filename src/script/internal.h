@@ -43,11 +43,20 @@ uint64_t type_value_bytes(const struct script_type *type);
 
 /* ---- report.c: sources and diagnostics ---- */
 
+/* A byte of a source, for people. */
+struct place {
+    const char *name;
+    size_t name_length;
+    unsigned line, column;
+    size_t line_begin, line_end; /* bytes in the source */
+};
+
 struct source {
     const char *name;
     const char *text; /* NUL-terminated */
     size_t length;
     bool is_preprocessed; /* has lines `# LINE "FILE"`, which say where the text comes from */
+    struct place last;    /* what was asked for last, where the next search begins: most are in order. Without a name: nothing yet */
 };
 
 struct diagnostic {

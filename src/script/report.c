@@ -65,19 +65,14 @@ void report_deferred(struct script_program *program)
 
 /* ---- places ---- */
 
-struct place {
-    const char *name;
-    size_t name_length;
-    unsigned line, column;
-    size_t line_begin, line_end; /* bytes in the source */
-};
-
-static struct place find_place(const struct source *source, size_t at)
+static struct place find_place(struct source *source, size_t at)
 {
     struct place place = {.name = source->name, .name_length = strlen(source->name), .line = 1};
     if (at > source->length)
         at = source->length;
-    for (size_t i = 0; i < at; i++) {
+    if (source->last.name && source->last.line_begin <= at)
+        place = source->last;
+    for (size_t i = place.line_begin; i < at; i++) {
         if (source->text[i] != '\n')
             continue;
         place.line++;
@@ -99,12 +94,13 @@ static struct place find_place(const struct source *source, size_t at)
     place.line_end = place.line_begin;
     while (place.line_end < source->length && source->text[place.line_end] != '\n')
         place.line_end++;
+    source->last = place;
     return place;
 }
 
 bool source_is_own(const struct script_program *program, struct script_span span)
 {
-    const struct source *source = &program->sources.at[span.file];
+    struct source *source = &program->sources.at[span.file];
     if (!source->is_preprocessed)
         return true;
     struct place place = find_place(source, span.begin);
@@ -113,7 +109,7 @@ bool source_is_own(const struct script_program *program, struct script_span span
 
 void script_place(const struct script_program *program, struct script_span span, const char **name, unsigned *line, unsigned *column)
 {
-    const struct source *source = &program->sources.at[span.file];
+    struct source *source = &program->sources.at[span.file];
     struct place place = find_place(source, span.begin);
     *name = source->name;
     *line = place.line;
@@ -133,7 +129,7 @@ static void print_line(FILE *out, const char *text, size_t length)
 
 static void print_one(FILE *out, const struct script_program *program, const struct diagnostic *diagnostic)
 {
-    const struct source *source = &program->sources.at[diagnostic->span.file];
+    struct source *source = &program->sources.at[diagnostic->span.file];
     struct place place = find_place(source, diagnostic->span.begin);
     size_t begin = diagnostic->span.begin, end = diagnostic->span.end;
     if (begin > source->length)

@@ -295,11 +295,8 @@ static bool matches_bare(const struct spec *spec, bool is_glob, const char *dema
     return is_ok;
 }
 
-bool spec_matches_func(const struct spec *spec, const struct symbol_func *func)
+static bool matches_func(const struct spec *spec, bool is_glob, const struct symbol_func *func)
 {
-    if (!spec->function)
-        return false;
-    bool is_glob = symbol_glob_is(spec->function);
     if ((func->source == SYMBOL_FROM_PLT || func->is_fragment) && is_glob && !strpbrk(spec->function, "@."))
         is_glob = false;
     if (is_match(spec, is_glob, func->name))
@@ -307,6 +304,25 @@ bool spec_matches_func(const struct spec *spec, const struct symbol_func *func)
     if (func->demangled == func->name)
         return false;
     return is_match(spec, is_glob, func->demangled) || matches_bare(spec, is_glob, func->demangled);
+}
+
+bool spec_matches_func(const struct spec *spec, const struct symbol_func *func)
+{
+    return spec->function && matches_func(spec, symbol_glob_is(spec->function), func);
+}
+
+size_t spec_next_match(const struct spec *spec, const struct symbol_func *func, size_t count, size_t from)
+{
+    if (!spec->function)
+        return count;
+    bool is_glob = symbol_glob_is(spec->function);
+    for (size_t i = from; i < count; i++) {
+        /* What most functions of a C library fail by is looked at first. */
+        bool is_plain = !is_glob && func[i].demangled == func[i].name;
+        if ((!is_plain || func[i].name[0] == spec->function[0]) && matches_func(spec, is_glob, &func[i]))
+            return i;
+    }
+    return count;
 }
 
 bool spec_has_pattern(const struct spec *spec)

@@ -42,6 +42,8 @@ struct err *spec_find_files(const struct spec *spec, char ***paths);
 /* Whether the function part matches, by name or by demangled name (a demangled name also without its parameter list). Aliases all match.
  * A glob does not match PLT stubs or fragments unless it contains '@' or '.'. */
 bool spec_matches_func(const struct spec *spec, const struct symbol_func *func);
+/* The first of functions from `from` on that matches; `count`: none does. */
+size_t spec_next_match(const struct spec *spec, const struct symbol_func *func, size_t count, size_t from);
 /* Up to three function names of the file that are near to the one asked for, nearest first, as "a, b or c" (caller frees), or NULL. */
 char *spec_near_names(const struct spec *spec, const struct symbol_file *file);
 /* Whether its function is a pattern: it may mean many. */
