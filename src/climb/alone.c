@@ -126,7 +126,7 @@ static struct err *step(struct climb_alone *alone, int wake_fd, bool *woken)
     fd[1] = (struct pollfd){.fd = load_session_event_fd(alone->session), .events = POLLIN};
     for (size_t i = 0; i < live; i++)
         fd[i + 2] = (struct pollfd){.fd = load_session_process_fd(alone->session, i), .events = POLLIN};
-    if (alone->climb->totals.hooks_now)
+    if (climb_has_probes(alone->climb))
         climb_begin_hurry(alone->climb);
     ppoll(fd, live + 2, &wait, NULL);
     *woken = fd[0].revents;

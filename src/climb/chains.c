@@ -194,6 +194,18 @@ static int hottest_first(const void *a, const void *b)
     return x->share > y->share ? -1 : x->share < y->share;
 }
 
+double climb_hot_share(const struct climb *climb, const struct climb_function *function)
+{
+    if (climb_counts_executions(climb))
+        return climb->rate > 0 ? function->rate / climb->rate : 0;
+    return climb->totals.sampled_ns ? (double)function->self_ns / (double)climb->totals.sampled_ns : 0;
+}
+
+uint64_t climb_executions(const struct climb *climb, const struct climb_function *function)
+{
+    return climb->rate_rounds ? (uint64_t)(function->rate / climb->rate_rounds * (double)climb->cpu_ns / 1e9) : 0;
+}
+
 static void rank(const struct climb *climb, bool now, climb_numbers *out)
 {
     for (size_t i = 0; i < climb->valued.n; i++)
@@ -201,12 +213,12 @@ static void rank(const struct climb *climb, bool now, climb_numbers *out)
     if (climb->options.metric == CLIMB_VALUE)
         return;
     VEC(struct ranked) list = {0};
-    double all = now ? climb->heat : (double)climb->totals.sampled_ns;
     for (uint32_t i = 0; i < climb->function.n; i++) {
         const struct climb_function *function = climb->function.at[i];
-        double own = now ? function->heat : (double)function->self_ns;
-        if (own > 0 && all > 0)
-            VEC_PUSH(&list, (struct ranked){i, own / all});
+        double heat_share = climb->heat > 0 ? function->heat / climb->heat : 0;
+        double share = now ? heat_share : climb_hot_share(climb, function);
+        if (share > 0)
+            VEC_PUSH(&list, (struct ranked){i, share});
     }
     if (list.n)
         qsort(list.at, list.n, sizeof *list.at, hottest_first);

@@ -49,6 +49,7 @@ static void forget_hooks(struct climb *climb)
         function->state = anew ? CLIMB_UNSEEN : function->state;
     }
     climb->stacks_taken = 0;
+    climb_census_forget(climb);
     climb_free_hooks(climb);
     climb_free_events(climb);
     unwind_process_close(climb->unwind);
@@ -59,6 +60,7 @@ static struct err *read_code(struct climb *climb)
 {
     ERR_TRY(climb_read_ranges(climb));
     climb_find_valued(climb);
+    climb_census_look(climb);
     return NULL;
 }
 
@@ -72,7 +74,7 @@ struct err *climb_begin(struct climb *climb, pid_t pid)
     ERR_TRY(read_code(climb));
     climb->start_ns = climb->last_fade_ns = clock_now_ns();
     climb_begin_pace(climb, load_session_command(climb->session) == pid);
-    climb->attach_ns = climb->totals.stopped_ns;
+    climb->free_ns = climb->totals.stopped_ns;
     return NULL;
 }
 
@@ -87,18 +89,24 @@ static void fade(struct climb *climb, uint64_t now_ns)
     }
 }
 
-/* What can not stay goes at once: to prepare what comes takes longer. */
+/* What can not stay goes at once: to prepare what comes takes longer. While executions are counted nothing else comes, and while a survey is
+ * to go on no hooks. */
 static struct err *work(struct climb *climb, uint64_t now_ns)
 {
     static const climb_functions none = {0};
     struct climb_plan plan = {0};
     struct err *error = NULL;
+    enum climb_step step = climb_census_next(climb, now_ns);
     climb_pick_over(climb, now_ns, &plan);
+    bool has_to_wait = step == CLIMB_STEP_SLICE && climb->totals.hooks_now;
     if (plan.is_urgent) {
         error = climb_change_hooks(climb, &plan.remove, &none);
-    } else if (climb_spent(climb, now_ns) <= 1) {
+    } else if (step && !has_to_wait) {
+        error = climb_census_do(climb, step);
+    } else if (!climb->census.in.n && climb_spent(climb, now_ns) <= 1) {
         climb_end_hurry(climb);
-        climb_pick_next(climb, now_ns, &plan);
+        if (!has_to_wait)
+            climb_pick_next(climb, now_ns, &plan);
         climb_want_stacks(climb, plan.wants_stacks, now_ns);
         if (climb_has_to_stop(climb, &plan, now_ns))
             error = climb_stop_for_stacks(climb, now_ns);
@@ -143,9 +151,16 @@ struct err *climb_work(struct climb *climb, uint64_t until_ns)
     return error;
 }
 
+bool climb_has_probes(const struct climb *climb)
+{
+    return climb->totals.hooks_now || climb->census.in.n;
+}
+
 uint64_t climb_wait_ns(const struct climb *climb)
 {
-    uint64_t now_ns = clock_now_ns(), wait_ns = climb->totals.hooks_now ? TICK_MOST_NS : IDLE_TICK_NS;
+    uint64_t now_ns = clock_now_ns(), wait_ns = climb_has_probes(climb) ? TICK_MOST_NS : IDLE_TICK_NS;
+    if (climb->census.in.n && (now_ns - climb->census.since_ns) / 2 < wait_ns)
+        wait_ns = (now_ns - climb->census.since_ns) / 2;
     for (size_t i = 0; i < climb->hook.n; i++)
         if (climb->hook.at[i].is_live && (now_ns - climb->hook.at[i].armed_ns) / 2 < wait_ns)
             wait_ns = (now_ns - climb->hook.at[i].armed_ns) / 2;
@@ -157,6 +172,7 @@ uint64_t climb_wait_ns(const struct climb *climb)
 void climb_end(struct climb *climb)
 {
     climb_settle_hits(climb);
+    climb_census_forget(climb);
     climb->process = NULL;
     climb->totals.hooks_now = 0;
     climb_take_events(climb, UINT64_MAX);
@@ -170,6 +186,7 @@ void climb_destroy(struct climb *climb)
     unwind_tables_destroy(climb->tables);
     climb_free_hooks(climb);
     climb_free_events(climb);
+    climb_census_free(climb);
     climb_free_functions(climb);
     VEC_FREE(&climb->child);
     free(climb);
@@ -194,6 +211,11 @@ bool climb_has_value(const struct climb *climb)
 enum climb_metric climb_metric(const struct climb *climb)
 {
     return climb->options.metric;
+}
+
+bool climb_counts_executions(const struct climb *climb)
+{
+    return climb->options.hot == CLIMB_HOT_CALLS && climb->options.metric != CLIMB_VALUE;
 }
 
 pid_t climb_pid(const struct climb *climb)

@@ -4,7 +4,8 @@
  * hooks; the hot spots of the process, and for each the chains of callers above it with what every level costs. Whose the session, the
  * samples and the rings are is not the climber's: alone.h owns them all for a climb that is alone, record/climb.c joins a recording's.
  *
- * How. The pc is sampled all the time: functions that hold more than a share of the samples are hot spots (S3.1). A function of interest is
+ * How. The pc is sampled all the time: functions that hold more than a share of the samples are hot spots; or executions are counted now and
+ * then, and functions that have more than a share of these are (census.c) (S3.1). A function of interest is
  * hooked at its entry and its exits for a short while, and then is not any more. Each call tells who called, by its return address (S3.2);
  * how long it took, by the clock; and which hot spots were sampled while it was open on that thread. When a function has been measured,
  * its hooks go, and its most promising callers are next (S3.3, S3.4). So at any moment few functions are hooked (S3.5), and each only once
@@ -44,9 +45,16 @@ enum climb_metric {
     CLIMB_VALUE, /* the hot spot is given; what counts is an argument of its calls */
 };
 
+enum climb_hot {
+    CLIMB_HOT_SAMPLES, /* hot spots are where samples are */
+    CLIMB_HOT_CALLS,   /* hot spots are what is executed most */
+};
+
 struct climb_options {
     enum climb_metric metric; /* what is climbed for */
-    double threshold;         /* share of the samples that makes a function a hot spot; also what a caller must account for to be climbed */
+    enum climb_hot hot;       /* not looked at with CLIMB_VALUE */
+    double threshold;         /* share of the samples or executions that makes a function a hot spot; also what a caller must account for to
+                                 be climbed */
     unsigned top;             /* when no function has that share: the hottest so many */
     const struct spec *value_spec; /* CLIMB_VALUE: the function ... */
     unsigned value_argument;       /* ... and which argument, from 0 */
@@ -96,7 +104,8 @@ struct climb_function {
     bool recurses;      /* as seen */
     uint64_t samples;   /* with the pc in it */
     uint64_t self_ns;   /* what they stand for */
-    double heat;        /* the same, fading: of the last seconds */
+    double heat;        /* the same, or what `rate` has, fading: of the last seconds */
+    double rate;        /* CLIMB_HOT_CALLS: executions in a second of processor time, summed over the rounds in which leaders were counted */
     uint64_t calls;     /* measured */
     uint64_t ended;     /* of them, those whose end was seen; the rest is of these */
     uint64_t wall_ns, wall_min_ns, wall_max_ns, cpu_ns;
@@ -152,6 +161,7 @@ bool climb_is_live(const struct climb *climb);
 /* What its owner knows to be missing. */
 void climb_note_lost(struct climb *climb, uint64_t samples, uint64_t hits);
 enum climb_metric climb_metric(const struct climb *climb);
+bool climb_counts_executions(const struct climb *climb); /* CLIMB_HOT_CALLS, and nothing else says what is hot */
 /* CLIMB_VALUE: the function has been found. Of a command it may be in a library that comes later. */
 bool climb_has_value(const struct climb *climb);
 pid_t climb_pid(const struct climb *climb);
@@ -177,8 +187,19 @@ struct climb_totals {
     unsigned hooked;                /* how often one was hooked */
     uint64_t elapsed_ns;
     uint64_t stopped_ns; /* in all, that the process stood still, for attaching to it and since */
+    /* CLIMB_HOT_CALLS: */
+    unsigned counted, uncounted;          /* functions that counting probes were put on, and those that take none */
+    unsigned counting_now, counting_most; /* counting probes */
+    unsigned rounds;                      /* in which some were there */
+    uint64_t counting_ns;                 /* that they were there, in all */
+    uint64_t executions;                  /* that they counted */
 };
 void climb_totals(const struct climb *climb, struct climb_totals *out);
+
+/* A hot spot's part of all samples, or of all executions. */
+double climb_hot_share(const struct climb *climb, const struct climb_function *function);
+/* ... and of its executions in the run, as estimated: the mean rate, for all the processor time. CLIMB_HOT_CALLS. */
+uint64_t climb_executions(const struct climb *climb, const struct climb_function *function);
 
 /* A caller's part of what a hot spot costs when it is reached through `function`: 0 to 1. The parts of all callers add up to 1 where
  * anything is known. */
@@ -196,11 +217,11 @@ typedef VEC(struct climb_link) climb_links;
 /* Links below `least` of the hot spot's time are left out. */
 void climb_chains(const struct climb *climb, uint32_t hot, double least, climb_links *out);
 
-/* The chains of all hot spots as stacks, with the time that each accounts for. */
+/* The chains of all hot spots as stacks, with the time that each accounts for; CLIMB_HOT_CALLS: with the executions. */
 struct climb_sink {
     uint32_t (*frame)(void *context, const struct climb_function *function); /* the number of a frame, asked once for each function */
     uint32_t (*stack)(void *context, uint32_t parent, uint32_t frame);       /* of a stack; `parent`: TRACE_NONE or one of these numbers */
-    void (*sample)(void *context, uint32_t stack, uint64_t value_ns);
+    void (*sample)(void *context, uint32_t stack, uint64_t value);
     void *context;
 };
 void climb_tell_chains(const struct climb *climb, double least, const struct climb_sink *sink);

@@ -338,13 +338,14 @@ static void sampled(struct climb *climb, const struct climb_event *event)
     }
     climb->totals.samples += event->kind != CLIMB_WAIT_ON;
     climb->totals.sampled_ns += event->weight;
-    if (climb->options.metric != CLIMB_VALUE)
+    bool heats = climb->options.metric != CLIMB_VALUE && !climb_counts_executions(climb);
+    if (heats)
         climb->heat += (double)event->weight;
     if (hot == CLIMB_NONE)
         return;
     climb->function.at[hot]->samples += event->kind != CLIMB_WAIT_ON;
     climb->function.at[hot]->self_ns += event->weight;
-    if (climb->options.metric != CLIMB_VALUE)
+    if (heats)
         climb->function.at[hot]->heat += (double)event->weight;
     see_in_calls(climb, thread, hot, event->weight);
 }

@@ -93,6 +93,41 @@ struct climb_queue {
     bool is_mixed; /* not in order of time: rings are read one after the other */
 };
 
+/* CLIMB_HOT_CALLS: a function that may be counted. */
+struct climb_candidate {
+    const struct load_code *code;    /* lives as long as the session */
+    uint64_t func_va, func_size, va; /* of the file */
+    bool is_counted, cannot;         /* by some round; it takes no probe */
+    double rate;                     /* executions in a second of processor time */
+};
+/* A counting probe that is in place. */
+struct climb_counting {
+    uint32_t candidate, counter;
+    uint64_t seen, hits; /* what the counter had when it was read last; executions in this round */
+};
+enum climb_round { CLIMB_SURVEY, CLIMB_LEADERS, CLIMB_ROUNDS };
+/* census.c's. */
+struct climb_census {
+    VEC(struct climb_candidate) candidate;
+    VEC(const struct load_code *) code; /* whose functions are among them */
+    size_t next;                        /* candidate with which the survey goes on; behind the last: it is over */
+    VEC(uint32_t) leader;               /* candidates */
+    double part;                        /* of all executions, those of leaders, as the survey saw it */
+    VEC(uint32_t) counter;              /* of the process, used again and again */
+    VEC(struct climb_counting) in;
+    enum climb_round round;             /* that has begun last */
+    uint64_t since_ns, since_cpu_ns;    /* its start; the second in processor time of the process */
+    uint64_t read_ns, read_cpu_ns;      /* when it was looked at last */
+    uint64_t hits, shed_hits;           /* executions in it; ... when probes were last taken out before its end */
+    uint64_t next_ns[CLIMB_ROUNDS];     /* from when on there is another one */
+    uint64_t survey_ns;                 /* when the survey that is not over began; 0: there is none */
+    uint64_t samples_before;            /* of a program that the process had before */
+    bool was_surveyed;                  /* once */
+    struct {
+        uint64_t stopped_ns, hits_ns;
+    } cost[CLIMB_ROUNDS]; /* but for the first survey's */
+};
+
 struct climb {
     struct climb_options options;
     struct climb_numbering numbering;
@@ -116,7 +151,7 @@ struct climb {
     uint64_t cpu_ns;          /* of the process, as sampled */
     uint64_t paid_ns;         /* of it, in hooks, but for those that are live and were not armed again */
     uint64_t live_hits;       /* executions of hooks that are live, which totals.hits does not have yet */
-    uint64_t attach_ns;       /* that it stood still before the climb began */
+    uint64_t free_ns;         /* that it stood still before the climb began, and for the first survey */
     uint64_t stopped_seen_ns; /* of target_stopped_ns(), the part that totals.stopped_ns has */
 
     struct names path;
@@ -129,7 +164,9 @@ struct climb {
     struct climb_queue told; /* by the kernel: samples, switches */
     struct climb_queue hit;  /* by hooks */
     struct climb_totals totals;
-    double heat;          /* of all functions */
+    double heat, rate;    /* of all functions */
+    unsigned rate_rounds; /* that `rate` is the sum of */
+    struct climb_census census;
     VEC(uint32_t) valued; /* CLIMB_VALUE: functions whose calls have a value */
 };
 
@@ -159,14 +196,19 @@ typedef VEC(uint32_t) climb_functions;
 struct err *climb_change_hooks(struct climb *climb, const climb_functions *remove, const climb_functions *add);
 unsigned climb_live_hooks(const struct climb *climb);
 void climb_free_hooks(struct climb *climb);
+/* Hooks or counting probes are in place. */
+bool climb_has_probes(const struct climb *climb);
 
 /* pace.c: what climbing costs, and whether there is anything left to spend. */
 void climb_begin_pace(struct climb *climb, bool is_held);
 /* Around what stops the process. */
 void climb_begin_stop(struct climb *climb);
 void climb_note_stopped(struct climb *climb);
-/* In parts of what may be spent. */
+/* In parts of what may be spent; and of what may be spent for rounds of that kind. */
 double climb_spent(const struct climb *climb, uint64_t now_ns);
+double climb_spent_for(const struct climb *climb, enum climb_round round, uint64_t now_ns);
+/* Counting probes have been executed. */
+void climb_pay_counting(struct climb *climb, uint64_t hits);
 /* Notes how often the hooks that are live have been executed, and adds that up when they are about to be forgotten. */
 void climb_count_hits(struct climb *climb);
 void climb_settle_hits(struct climb *climb);
@@ -196,6 +238,17 @@ struct climb_plan {
 };
 void climb_pick_over(struct climb *climb, uint64_t now_ns, struct climb_plan *plan);
 void climb_pick_next(struct climb *climb, uint64_t now_ns, struct climb_plan *plan);
+
+/* census.c: what is executed most. */
+/* The modules are others than before. */
+void climb_census_look(struct climb *climb);
+/* What is to be done now. A slice of the survey waits until no function is hooked. */
+enum climb_step { CLIMB_STEP_NONE, CLIMB_STEP_END, CLIMB_STEP_SHED, CLIMB_STEP_LEADERS, CLIMB_STEP_SLICE };
+enum climb_step climb_census_next(struct climb *climb, uint64_t now_ns);
+struct err *climb_census_do(struct climb *climb, enum climb_step step);
+/* The process has gone, with its probes. */
+void climb_census_forget(struct climb *climb);
+void climb_census_free(struct climb *climb);
 
 /* stacks.c */
 bool climb_needs_stacks(const struct climb_function *function);

@@ -3,7 +3,10 @@
  * faster.
  *
  * A hook limits itself: it tells of as many calls as it has a quota for, and is then nothing but a jump there and back, until it is given
- * another one or goes. Setting a quota takes no stop. */
+ * another one or goes. Setting a quota takes no stop.
+ *
+ * Counting probes (census.c) are paid from the same budget, surveys with a quarter of it at most and rounds of leaders with another. The first
+ * survey of a program is not: without it there is nothing to climb from. */
 #include "climb/internal.h"
 
 #include "base/clock.h"
@@ -11,9 +14,11 @@
 
 #include <limits.h>
 
-/* One execution of a hook, as measured: one that tells, one that does not. And what may be spent. */
-enum { TELL_NS = 30, PASS_NS = 8 };
+/* One execution of a hook, as measured: one that tells, one that does not; one of a counting probe. And what may be spent, in all and by each
+ * kind of round in which executions are counted. */
+enum { TELL_NS = 30, PASS_NS = 8, COUNT_NS = 10 };
 #define BUDGET 0.008
+#define ROUNDS_BUDGET (BUDGET / 4)
 
 /* ---- quotas ---- */
 
@@ -150,5 +155,22 @@ double climb_spent(const struct climb *climb, uint64_t now_ns)
     double elapsed_ns = (double)(now_ns - climb->start_ns) + 1, hooks_ns = (double)climb->paid_ns + (double)live_hits(climb) * PASS_NS;
     /* Everybody waits while it stands still; hooks only slow down who runs. What it took to get into the process is not counted: nothing
      * can be done about it any more. */
-    return ((double)(climb->totals.stopped_ns - climb->attach_ns) / elapsed_ns + hooks_ns / ((double)climb->cpu_ns + 1)) / BUDGET;
+    return ((double)(climb->totals.stopped_ns - climb->free_ns) / elapsed_ns + hooks_ns / ((double)climb->cpu_ns + 1)) / BUDGET;
+}
+
+double climb_spent_for(const struct climb *climb, enum climb_round round, uint64_t now_ns)
+{
+    double elapsed_ns = (double)(now_ns - climb->start_ns) + 1;
+    double stopped_ns = (double)climb->census.cost[round].stopped_ns, hits_ns = (double)climb->census.cost[round].hits_ns;
+    return (stopped_ns / elapsed_ns + hits_ns / ((double)climb->cpu_ns + 1)) / ROUNDS_BUDGET;
+}
+
+void climb_pay_counting(struct climb *climb, uint64_t hits)
+{
+    struct climb_census *census = &climb->census;
+    climb->totals.executions += hits;
+    if (!census->was_surveyed)
+        return;
+    climb->paid_ns += hits * COUNT_NS;
+    census->cost[census->round].hits_ns += hits * COUNT_NS;
 }

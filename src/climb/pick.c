@@ -167,12 +167,19 @@ void climb_pick_over(struct climb *climb, uint64_t now_ns, struct climb_plan *pl
     plan->is_urgent = is_dear ? plan->remove.n : share > URGENT || idle_ns > URGENT_NS;
 }
 
+/* Enough is known to say what is hot. */
+static bool has_heat(const struct climb *climb)
+{
+    double least = climb_counts_executions(climb) ? 1e-9 : (double)FEW_SAMPLES * (double)climb->options.sample_ns;
+    return climb->options.metric == CLIMB_VALUE || climb->heat >= least;
+}
+
 void climb_pick_next(struct climb *climb, uint64_t now_ns, struct climb_plan *plan)
 {
     unsigned live = plan->live;
     climb_numbers hot = {0};
     wishes list = {0};
-    if (climb->options.metric == CLIMB_VALUE || climb->heat >= (double)FEW_SAMPLES * (double)climb->options.sample_ns)
+    if (has_heat(climb))
         climb_hot_now(climb, &hot);
     for (size_t i = 0; i < hot.n; i++)
         wish_for_chains(climb, hot.at[i], &list, plan);

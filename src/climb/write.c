@@ -38,13 +38,14 @@ static uint32_t stack_of(struct telling *telling, const climb_links *links, uint
 static void tell_hot_spot(struct telling *telling, uint32_t hot)
 {
     const struct climb_function *function = telling->climb->function.at[hot];
+    uint64_t all = climb_counts_executions(telling->climb) ? climb_executions(telling->climb, function) : function->self_ns;
     climb_links links = {0};
     climb_chains(telling->climb, hot, telling->least, &links);
     for (uint32_t i = 0; i < links.n; i++) {
         double left = links.at[i].share;
         for (uint32_t k = i + 1; k < links.n; k++)
             left -= links.at[k].parent == i ? links.at[k].share : 0;
-        uint64_t value = left > 0 ? (uint64_t)(left * (double)function->self_ns) : 0;
+        uint64_t value = left > 0 ? (uint64_t)(left * (double)all) : 0;
         if (value)
             telling->sink->sample(telling->sink->context, stack_of(telling, &links, i), value);
     }
@@ -107,6 +108,8 @@ struct err *climb_write(const struct climb *climb, const char *path, const char 
                                     (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - (clock_now_ns() - climb->start_ns),
                                 .period_ns = climb->options.sample_ns,
                                 .has_off_cpu = climb->options.metric == CLIMB_WALL};
+    if (climb_counts_executions(climb))
+        about.metric = (struct trace_metric){"calls", "calls"};
     ERR_TRY(trace_writer_create(path, &about, &writing.writer));
     struct trace_process process = {
         .pid = (uint32_t)climb->pid, .parent = TRACE_NONE, .name = command, .start_ns = climb->start_ns, .status = status};

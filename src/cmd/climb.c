@@ -1,5 +1,6 @@
 #include "cmd/cmd.h"
 
+#include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/memory.h"
 #include "climb/alone.h"
@@ -16,8 +17,8 @@
 #include <unistd.h>
 
 static const char usage_text[] =
-    "usage: probity climb [-p PID | -- CMD ARG...] [--threshold SHARE] [--top N] [--period CALLS|TIME] [--hooks MAX] [-d SECONDS] "
-    "[--json]\n"
+    "usage: probity climb [-p PID | -- CMD ARG...] [--hot samples|calls] [--threshold SHARE] [--top N] [--period CALLS|TIME] [--hooks MAX] "
+    "[-d SECONDS] [--json]\n"
     "\n"
     "Finds the hot spots of a running process by sampling, and climbs from each to its causes: its callers, their callers, up to main or\n"
     "the start of the thread. Few functions are hooked at any time, each only for a short while, so the process hardly notices. Ends when\n"
@@ -25,7 +26,9 @@ static const char usage_text[] =
     "runs then is ended too.\n"
     "\n"
     "  -p, --pid PID           the process\n"
-    "      --threshold SHARE   what makes a hot spot, and what a caller must account for to be climbed, in percent of the samples: 2%\n"
+    "      --hot WHAT          hot spots are where most samples are (samples, the default), or the functions that are called most (calls)\n"
+    "      --threshold SHARE   what makes a hot spot, and what a caller must account for to be climbed, in percent of the samples, or with\n"
+    "                          --hot calls of the calls: 2%\n"
     "      --top N             hot spots when no function has that share: 5\n"
     "      --period P          how long a function is measured: calls (2000), or a time (500ms), whatever comes first; may be given "
     "twice;\n"
@@ -34,16 +37,18 @@ static const char usage_text[] =
     "  -F, --frequency HZ      samples a second of processor time: 127\n"
     "  -d, --duration SECONDS  stop after so long\n"
     "      --min SHARE         leave chains out that account for less of a hot spot's time: 1%\n"
-    "      --metric WHAT       what to climb for: cpu (default), wall (waiting counts too), calls (callers by how often they call),\n"
+    "      --metric WHAT       what to climb for: cpu (default), wall (waiting counts too), calls (callers by how often they call;\n"
+    "                          the default with --hot calls),\n"
     "                          or an argument of calls of a function: bytes=libc:malloc:arg0\n"
     "  -o, --output DIR        write the chains as a trace for `probity report` as well\n"
     "  -j, --json              everything that was learnt, as one JSON object\n"
     "  -q, --quiet             no lines on how it stands\n"
     "\n"
-    "Columns: share of the hot spot's time, calls that were measured, their wall time, share of the processor's time spent in them.\n"
+    "Columns: share of the hot spot's time (of its calls with --metric calls), calls that were measured, their wall time, share of the processor's time spent in them.\n"
     "\n"
     "examples:\n"
     "  probity climb -p 1234 -d 10\n"
+    "  probity climb --hot calls -p 1234 -d 10\n"
     "  probity climb --metric bytes=libc:malloc:arg0 -p 1234 -d 10\n"
     "  probity climb --threshold 5% -- sqlite3 test.db 'select count(*) from t a, t b'\n";
 
@@ -55,7 +60,7 @@ struct climbing {
     double duration_s, least;
     const char *output;
     struct spec value_spec;
-    bool json, quiet;
+    bool has_metric, json, quiet;
 };
 
 static struct err *parse_period(const char *text, struct climb_options *options)
@@ -115,8 +120,9 @@ static struct err *parse_metric(const char *text, struct climbing *climbing)
 
 static struct err *parse(struct climbing *climbing, int argc, char **argv, bool *help)
 {
-    enum { THRESHOLD = 256, TOP, PERIOD, HOOKS, MIN, METRIC };
+    enum { THRESHOLD = 256, TOP, PERIOD, HOOKS, MIN, METRIC, HOT };
     static const struct option options[] = {{"pid", required_argument, NULL, 'p'},
+                                            {"hot", required_argument, NULL, HOT},
                                             {"threshold", required_argument, NULL, THRESHOLD},
                                             {"top", required_argument, NULL, TOP},
                                             {"period", required_argument, NULL, PERIOD},
@@ -137,6 +143,9 @@ static struct err *parse(struct climbing *climbing, int argc, char **argv, bool 
         switch (option) {
         case 'p':
             error = cmd_parse_pid(optarg, &climbing->pid);
+            break;
+        case HOT:
+            error = cmd_parse_hot(optarg, &climbing->options.hot);
             break;
         case THRESHOLD:
             error = cmd_parse_percent(optarg, "--threshold", &climbing->options.threshold);
@@ -164,6 +173,7 @@ static struct err *parse(struct climbing *climbing, int argc, char **argv, bool 
             break;
         case METRIC:
             error = parse_metric(optarg, climbing);
+            climbing->has_metric = true;
             break;
         case 'o':
             climbing->output = optarg;
@@ -182,6 +192,11 @@ static struct err *parse(struct climbing *climbing, int argc, char **argv, bool 
                             argv[optind - 1]);
         }
     }
+    bool by_calls = climbing->options.hot == CLIMB_HOT_CALLS;
+    if (!error && by_calls && climbing->options.metric == CLIMB_VALUE)
+        error = err_new(ERR_USAGE, "climb: --hot calls: --metric NAME=MODULE:FUNCTION:argN says itself which function is hot");
+    if (by_calls && !climbing->has_metric)
+        climbing->options.metric = CLIMB_CALLS;
     if (!error && optind < argc)
         climbing->command = argv + optind;
     if (!error && !climbing->command == !climbing->pid)
@@ -205,16 +220,17 @@ static struct err *run(struct climbing *climbing, struct climb_alone *alone, int
 {
     const uint64_t step_ns = 250000000;
     const struct climb *climb = climb_alone_climb(alone);
-    uint64_t left_ns = climbing->duration_s > 0 ? (uint64_t)(climbing->duration_s * 1e9) : UINT64_MAX;
+    uint64_t end_ns = climbing->duration_s > 0 ? clock_now_ns() + (uint64_t)(climbing->duration_s * 1e9) : UINT64_MAX;
     bool over = false, idle_said = false;
     if (!climbing->quiet && isatty(STDERR_FILENO))
         fputs("\033[2J", stderr);
-    for (int step = 1; !over && left_ns && !*stop_signal; step++) {
+    for (int step = 1; !over && !*stop_signal; step++) {
         struct signalfd_siginfo info;
         struct climb_totals totals;
-        uint64_t ns = left_ns < step_ns ? left_ns : step_ns;
-        ERR_TRY(climb_alone_run(alone, ns, signal_fd, &over));
-        left_ns -= left_ns == UINT64_MAX ? 0 : ns;
+        uint64_t now_ns = clock_now_ns();
+        if (now_ns >= end_ns)
+            break;
+        ERR_TRY(climb_alone_run(alone, end_ns - now_ns < step_ns ? end_ns - now_ns : step_ns, signal_fd, &over));
         if (read(signal_fd, &info, sizeof info) == sizeof info)
             *stop_signal = (int)info.ssi_signo;
         climb_totals(climb, &totals);

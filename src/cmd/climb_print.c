@@ -35,13 +35,6 @@ static const char *note_of(const struct climb_function *function, const struct c
     return "";
 }
 
-static double samples_share(const struct climb *climb, const struct climb_function *function)
-{
-    struct climb_totals totals;
-    climb_totals(climb, &totals);
-    return totals.sampled_ns ? (double)function->self_ns / (double)totals.sampled_ns : 0;
-}
-
 static double cpu_share(const struct climb_function *function)
 {
     return function->wall_ns ? (double)function->cpu_ns / (double)function->wall_ns : 0;
@@ -117,6 +110,12 @@ static void print_totals(FILE *out, const struct climb *climb)
             "still for %.1f ms in all\n",
             (unsigned long long)totals.samples, (double)totals.elapsed_ns / 1e9, totals.hooked, totals.hooks_most,
             (unsigned long long)totals.hits, (double)totals.stopped_ns / 1e6);
+    if (climb_counts_executions(climb))
+        fprintf(out,
+                "calls were counted of %u functions, %u can not be counted: %u rounds, %.1f ms in all, with at most %u counting probes at a "
+                "time, which were executed %llu times\n",
+                totals.counted, totals.uncounted, totals.rounds, (double)totals.counting_ns / 1e6, totals.counting_most,
+                (unsigned long long)totals.executions);
     if (totals.samples_lost)
         fprintf(out, "%llu samples were lost\n", (unsigned long long)totals.samples_lost);
 }
@@ -139,7 +138,8 @@ void cmd_climb_text(FILE *out, const struct climb *climb, double least)
         if (is_valued)
             fprintf(out, "  %llu in %llu calls that were seen\n", (unsigned long long)totals.value, (unsigned long long)function->calls);
         else
-            fprintf(out, "  %.1f%% of the samples\n", 100 * samples_share(climb, function));
+            fprintf(out, "  %.1f%% of the %s\n", 100 * climb_hot_share(climb, function),
+                    climb_counts_executions(climb) ? "calls" : "samples");
         fprintf(out, "%7s %9s %6s %6s %6s %6s %6s %6s  %s\n", "share", "calls", "min", "avg", "p50", "p99", "max", "cpu", "function");
         climb_numbers printed = {0};
         print_above(out, climb, &links, 0, &printed);
@@ -157,8 +157,11 @@ void cmd_climb_status(FILE *out, const struct climb *climb)
     climb_numbers hot = {0};
     climb_totals(climb, &totals);
     climb_hot_now(climb, &hot);
-    fprintf(out, "%6.1f s  %llu samples  %u hooked now  %llu hits  hot:", (double)totals.elapsed_ns / 1e9,
-            (unsigned long long)totals.samples, totals.hooks_now, (unsigned long long)totals.hits);
+    fprintf(out, "%6.1f s  %llu samples  %u hooked now  %llu hits  ", (double)totals.elapsed_ns / 1e9, (unsigned long long)totals.samples,
+            totals.hooks_now, (unsigned long long)totals.hits);
+    if (climb_counts_executions(climb))
+        fprintf(out, "%u counted now  %llu counted  ", totals.counting_now, (unsigned long long)totals.executions);
+    fputs("hot:", out);
     for (size_t i = 0; i < hot.n && i < 4; i++) {
         fputc(' ', out);
         cmd_plain_string(out, climb_function(climb, hot.at[i])->name);
@@ -214,7 +217,9 @@ void cmd_climb_screen(FILE *out, const struct climb *climb, unsigned lines, unsi
     unsigned used = 2;
     for (size_t i = 0; i < hot.n && used + 4 < lines; i++, used++)
         screen_hot_spot(out, climb, hot.at[i], heat > 0 ? climb_function(climb, hot.at[i])->heat / heat : 0, columns);
-    screen_line(out, columns, memory_format("hooked now: %u functions", totals.hooks_now));
+    screen_line(out, columns,
+                memory_format(climb_counts_executions(climb) ? "hooked now: %u functions; counted now: %u" : "hooked now: %u functions",
+                              totals.hooks_now, totals.counting_now));
     used++;
     for (uint32_t i = 0; i < climb_function_count(climb) && used + 1 < lines; i++)
         if (climb_function(climb, i)->state == CLIMB_HOOKED) {
@@ -240,6 +245,8 @@ static void json_function(FILE *out, const struct climb *climb, uint32_t number)
     cmd_json_string(out, function->module);
     fprintf(out, ",\"address\":\"0x%llx\",\"state\":\"%s\",\"samples\":%llu,\"calls\":%llu", (unsigned long long)function->va,
             state[function->state], (unsigned long long)function->samples, (unsigned long long)function->calls);
+    if (climb_counts_executions(climb))
+        fprintf(out, ",\"executions\":%llu", (unsigned long long)climb_executions(climb, function));
     if (function->reason) {
         fputs(",\"reason\":", out);
         cmd_json_string(out, function->reason);
@@ -270,7 +277,7 @@ static void json_chains(FILE *out, const struct climb *climb, uint32_t hot, doub
     climb_chains(climb, hot, least, &links);
     fputs("{\"function\":", out);
     cmd_json_string(out, climb_function(climb, hot)->name);
-    fprintf(out, ",\"share\":%.4f,\"links\":[", samples_share(climb, climb_function(climb, hot)));
+    fprintf(out, ",\"share\":%.4f,\"links\":[", climb_hot_share(climb, climb_function(climb, hot)));
     for (size_t i = 0; i < links.n; i++) {
         const struct climb_link *link = &links.at[i];
         fprintf(out, "%s{\"function\":", i ? "," : "");
@@ -285,6 +292,14 @@ static void json_chains(FILE *out, const struct climb *climb, uint32_t hot, doub
     VEC_FREE(&links);
 }
 
+static void json_counting(FILE *out, const struct climb_totals *totals)
+{
+    fprintf(out,
+            "\"counting\":{\"functions\":%u,\"refused\":%u,\"rounds\":%u,\"ns\":%llu,\"most\":%u,\"now\":%u,\"executions\":%llu},",
+            totals->counted, totals->uncounted, totals->rounds, (unsigned long long)totals->counting_ns, totals->counting_most,
+            totals->counting_now, (unsigned long long)totals->executions);
+}
+
 void cmd_climb_json(FILE *out, const struct climb *climb, double least)
 {
     struct climb_totals totals;
@@ -293,11 +308,13 @@ void cmd_climb_json(FILE *out, const struct climb *climb, double least)
     climb_hot_spots(climb, &hot);
     fprintf(out,
             "{\"pid\":%d,\"elapsed_ns\":%llu,\"samples\":%llu,\"samples_lost\":%llu,\"hits\":%llu,\"hits_lost\":%llu,\"hooked\":%u,"
-            "\"hooks_most\":%u,\"hooks_now\":%u,\"stopped_ns\":%llu,\"hook_ns\":%llu,"
-            "\"hot_spots\":[",
+            "\"hooks_most\":%u,\"hooks_now\":%u,\"stopped_ns\":%llu,\"hook_ns\":%llu,",
             climb_pid(climb), (unsigned long long)totals.elapsed_ns, (unsigned long long)totals.samples,
             (unsigned long long)totals.samples_lost, (unsigned long long)totals.hits, (unsigned long long)totals.hits_lost, totals.hooked,
             totals.hooks_most, totals.hooks_now, (unsigned long long)totals.stopped_ns, (unsigned long long)totals.hook_ns);
+    if (climb_counts_executions(climb))
+        json_counting(out, &totals);
+    fputs("\"hot_spots\":[", out);
     for (size_t i = 0; i < hot.n; i++) {
         fputs(i ? "," : "", out);
         json_chains(out, climb, hot.at[i], least);
@@ -305,7 +322,7 @@ void cmd_climb_json(FILE *out, const struct climb *climb, double least)
     fputs("],\"functions\":[", out);
     bool any = false;
     for (uint32_t i = 0; i < climb_function_count(climb); i++)
-        if (climb_function(climb, i)->caller.n || climb_function(climb, i)->samples) {
+        if (climb_function(climb, i)->caller.n || climb_function(climb, i)->samples || climb_function(climb, i)->rate > 0) {
             fputs(any ? "," : "", out);
             json_function(out, climb, i);
             any = true;

@@ -3,6 +3,7 @@
 #define CMD_CMD_H
 
 #include "base/err.h"
+#include "climb/climb.h"
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -38,6 +39,8 @@ struct err *cmd_parse_pid(const char *text, pid_t *out);
 struct err *cmd_parse_seconds(const char *text, const char *option, double *out);
 /* A number from `least` to `most`. */
 struct err *cmd_parse_number(const char *text, const char *option, double least, double most, double *out);
+/* What makes hot spots of a climb: "samples" or "calls". */
+struct err *cmd_parse_hot(const char *text, enum climb_hot *out);
 /* "2%" or "2": percent, as a share of 1. */
 struct err *cmd_parse_percent(const char *text, const char *option, double *out);
 

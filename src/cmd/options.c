@@ -53,6 +53,14 @@ struct err *cmd_parse_number(const char *text, const char *option, double least,
     return NULL;
 }
 
+struct err *cmd_parse_hot(const char *text, enum climb_hot *out)
+{
+    if (strcmp(text, "samples") && strcmp(text, "calls"))
+        return err_new(ERR_USAGE, "--hot: %s: it is samples or calls", text);
+    *out = strcmp(text, "calls") ? CLIMB_HOT_SAMPLES : CLIMB_HOT_CALLS;
+    return NULL;
+}
+
 struct err *cmd_parse_percent(const char *text, const char *option, double *out)
 {
     char *copy = memory_text(text);

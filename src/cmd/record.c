@@ -40,6 +40,7 @@ static const char usage_text[] =
     "or "
     "the\n"
     "                       command; the chains are a thread \"climb\" of the trace, under the metric climb\n"
+    "      --hot samples|calls  with --climb: hot spots are where most samples are, or the functions that are called most\n"
     "      --live-tree      build the call trees while recording, and write only these\n"
     "      --memory BYTES   for the nodes and stacks of --live-tree (k, M, G may follow)\n"
     "      --traps          probe places that take nothing but a trap, too; see probity(1) for what that means to the processes\n"
@@ -64,7 +65,7 @@ struct recording {
     VEC(char *) owned;
     struct trace_codes codes;
     struct climb_options climb;
-    bool has_hz;
+    bool has_hz, has_hot;
 };
 
 /* ---- options ---- */
@@ -202,7 +203,6 @@ static struct err *parse_sampled(struct recording *recording, const char *text)
 
 static struct err *parse_climb(struct recording *recording, const char *share)
 {
-    recording->climb = climb_usual;
     recording->options.climb = &recording->climb;
     return share ? cmd_parse_percent(share, "--climb", &recording->climb.threshold) : NULL;
 }
@@ -248,6 +248,9 @@ static struct err *parse_option(struct recording *recording, int option, bool *h
         return parse_bytes(optarg, &recording->options.memory_bytes);
     case 'K':
         return parse_climb(recording, optarg);
+    case 'H':
+        recording->has_hot = true;
+        return cmd_parse_hot(optarg, &recording->climb.hot);
     case 't':
         recording->options.live_tree = true;
         break;
@@ -282,7 +285,8 @@ static struct err *parse(struct recording *recording, int argc, char **argv, boo
                                             {"stacks-at", required_argument, NULL, 's'}, {"follow", no_argument, NULL, 'f'},
                                             {"traps", no_argument, NULL, 'T'},           {"verbose", no_argument, NULL, 'v'},
                                             {"codes", required_argument, NULL, 'C'},     {"help", no_argument, NULL, 'h'},
-                                            {"stacks", required_argument, NULL, 'S'},    {NULL, 0, NULL, 0}};
+                                            {"stacks", required_argument, NULL, 'S'},    {"hot", required_argument, NULL, 'H'},
+                                            {NULL, 0, NULL, 0}};
     opterr = 0;
     ERR_TRY(cmd_split_command(&argc, argv, &recording->options.command));
     for (int option; !*help && (option = getopt_long(argc, argv, "+o:p:d:F:qvh", options, NULL)) != -1;)
@@ -297,6 +301,8 @@ static struct err *parse(struct recording *recording, int argc, char **argv, boo
         recording->options.hz = USUAL_HZ;
     if (recording->options.is_wall && !recording->options.hz)
         return err_new(ERR_USAGE, "record: --clock wall is of samples: give -F");
+    if (recording->has_hot && !recording->options.climb)
+        return err_new(ERR_USAGE, "record: --hot says what --climb climbs from: give --climb, too");
     return recording->options.climb ? check_climb(recording) : NULL;
 }
 
@@ -333,8 +339,11 @@ static void print_summary(const struct recording *recording, const struct record
     fprintf(stderr, "%llu lost; %llu bytes\n", (unsigned long long)(summary->lost_calls + summary->lost_samples),
             (unsigned long long)summary->bytes);
     if (recording->options.climb) {
-        fprintf(stderr, "probity: climb: %llu hot spots; functions hooked %u times, at most %u at a time; `probity report --metric climb ",
+        fprintf(stderr, "probity: climb: %llu hot spots; functions hooked %u times, at most %u at a time; ",
                 (unsigned long long)summary->hot_spots, summary->climb.hooked, summary->climb.hooks_most);
+        if (recording->climb.hot == CLIMB_HOT_CALLS)
+            fprintf(stderr, "calls counted of %u functions, at most %u at a time; ", summary->climb.counted, summary->climb.counting_most);
+        fputs("`probity report --metric climb ", stderr);
         cmd_plain_string(stderr, recording->options.path);
         fputs("`\n", stderr);
     }
@@ -357,7 +366,7 @@ static void deinit(struct recording *recording)
 
 int cmd_record(int argc, char **argv)
 {
-    struct recording recording = {.options = {.path = "probity.trace", .messages = stderr}};
+    struct recording recording = {.options = {.path = "probity.trace", .messages = stderr}, .climb = climb_usual};
     struct record_summary summary = {0};
     bool help = false;
     drain_clock_read(&recording.options.clock);

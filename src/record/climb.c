@@ -10,7 +10,7 @@ enum { CLIMB_TID = 0 }; /* no thread of a program has it */
 void record_climb_create(struct record_run *run)
 {
     struct climb_options options = *run->options->climb;
-    options.metric = run->options->is_wall ? CLIMB_WALL : CLIMB_CPU;
+    options.metric = options.hot == CLIMB_HOT_CALLS ? CLIMB_CALLS : run->options->is_wall ? CLIMB_WALL : CLIMB_CPU;
     options.sample_ns = 1000000000u / run->options->hz;
     run->climb = climb_create(&options, run->session, &run->program.climb);
 }
@@ -106,7 +106,8 @@ void record_climb_finish(struct record_run *run)
     climb_hot_spots(run->climb, &hot);
     run->summary.hot_spots = hot.n;
     VEC_FREE(&hot);
-    writing.metric = (uint16_t)trace_define_metric(run->writer, &(struct trace_metric){"climb", "ns"});
+    const char *unit = climb_counts_executions(run->climb) ? "calls" : "ns";
+    writing.metric = (uint16_t)trace_define_metric(run->writer, &(struct trace_metric){"climb", unit});
     writing.thread = record_add_thread(run, process, CLIMB_TID, writing.time_ns, "climb");
     record_thread_number(run, writing.thread, writing.time_ns); /* it has a tree of its own */
     climb_tell_chains(run->climb, CLIMB_LEAST, &(struct climb_sink){write_frame, write_stack, write_sample, &writing});
