@@ -1,13 +1,15 @@
 /* Hot spots by executions (CLIMB_HOT_CALLS): which functions are called most.
  *
- * To count all calls of a program all the time is what a climb avoids, so counting probes (LOAD_COUNT: they tell nothing, they add one) come for
- * short rounds and go. There are two kinds of rounds.
+ * To count all calls of a program all the time is what a climb avoids, so counting probes (LOAD_COUNT: they tell nothing, they add one)
+ * come for short rounds and go. There are two kinds of rounds.
  *  - The survey counts every function that the process has mapped, a slice of them at a time, each slice until the process has used the
- *    processor for a while. A few functions have nearly all the calls: those that have had many are shed, which is to say that their probes go
- *    before the round is over, so that a survey costs about the same whatever is called. The functions with the highest rates are the leaders.
- *  - Leaders are counted together, in rounds that are spread over time. Their rates in these rounds are what makes functions hot.
- * A survey goes on with the functions of modules that are mapped later, and is repeated now and then, since a program may go over to something
- * else. pace.c says what all this may cost.
+ *    processor for a while. A few functions have nearly all the calls: those that have had many are shed, which is to say that their probes
+ * go before the round is over, so that a survey costs about the same whatever is called. The functions with the highest rates are the
+ * leaders.
+ *  - Leaders are counted together, in rounds that are spread over time, and with them the functions where most samples are. Their rates in
+ * these rounds are what makes functions hot. A survey sees little of what a program does. It goes on with the functions of modules that are
+ * mapped later, and is repeated now and then; and what is called often only later is mostly sampled then, too, so that it is counted long
+ * before the next survey. pace.c says what all this may cost.
  *
  * Rules
  *  1. Between two rounds there is no counting probe. A round ends after some time, some processor time, or some executions, whatever is
@@ -23,14 +25,14 @@
 #include <string.h>
 #include <time.h>
 
-/* Functions counted at a time. */
-enum { SLICE = 2048, LEADERS = 64 };
+/* Functions counted at a time: in a survey; leaders; with them, by samples. */
+enum { SLICE = 2048, LEADERS = 64, SAMPLED = 64 };
 /* A round is over after so much of the process's processor time, or of the clock's; or after so many executions. */
 enum { SURVEY_CPU_NS = 50000000, LEADERS_CPU_NS = 20000000, ROUND_MOST_NS = 1000000000, SURVEY_HITS = 500000, LEADERS_HITS = 30000 };
 /* Whenever there were so many executions in the survey's round, functions that have had one of SHED_PART of them are shed. */
 enum { SHED_HITS = 100000, SHED_PART = 200 };
-/* From the end of one to the next, and not less than twice what it took. */
-enum { SURVEY_REST_NS = 2000000000, LEADERS_REST_NS = 100000000 };
+/* From the end of one to the next, and not less than so many times what it took. */
+enum { SURVEY_REST_NS = 2000000000, LEADERS_REST_NS = 100000000, REST_TIMES = 3 };
 /* A process is left alone until it has used the processor. What a command does at first, it does only once. */
 enum { SAMPLES_LEAST = 1, SAMPLES_OF_COMMAND = 30 };
 
@@ -72,12 +74,34 @@ void climb_census_look(struct climb *climb)
         const struct climb_range *range = &climb->range.at[i];
         bool is_known = !range->code || range->module->is_vdso;
         for (size_t k = 0; k < census->code.n && !is_known; k++)
-            is_known = census->code.at[k] == range->code;
+            is_known = census->code.at[k].code == range->code;
         if (is_known)
             continue;
-        VEC_PUSH(&census->code, range->code);
+        struct climb_counted_code counted = {.code = range->code, .first = census->candidate.n};
         add_candidates(census, range->code);
+        counted.count = census->candidate.n - counted.first;
+        VEC_PUSH(&census->code, counted);
     }
+}
+
+static uint32_t find_candidate(const struct climb_census *census, const struct load_code *code, uint64_t va)
+{
+    size_t low = 0, high = 0;
+    for (size_t i = 0; i < census->code.n && !high; i++)
+        if (census->code.at[i].code == code) {
+            low = census->code.at[i].first;
+            high = low + census->code.at[i].count;
+        }
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (census->candidate.at[middle].va == va)
+            return (uint32_t)middle;
+        if (census->candidate.at[middle].va < va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return CLIMB_NONE;
 }
 
 /* Where the candidate's module is mapped now; NULL: it is not. */
@@ -185,9 +209,42 @@ static void choose_leaders(struct climb_census *census)
     census->part = part / all;
 }
 
+static int most_samples_first(const void *a, const void *b, void *context)
+{
+    const struct climb *climb = context;
+    uint64_t x = climb->function.at[*(const uint32_t *)a]->samples, y = climb->function.at[*(const uint32_t *)b]->samples;
+    return x > y ? -1 : x < y;
+}
+
+/* The leaders of the survey, and functions where most samples are. */
+static void list_leaders(struct climb *climb, climb_numbers *out)
+{
+    struct climb_census *census = &climb->census;
+    climb_numbers sampled = {0};
+    for (size_t i = 0; i < census->leader.n; i++)
+        VEC_PUSH(out, census->leader.at[i]);
+    for (uint32_t i = 0; i < climb->function.n; i++)
+        if (climb->function.at[i]->samples)
+            VEC_PUSH(&sampled, i);
+    if (sampled.n)
+        qsort_r(sampled.at, sampled.n, sizeof *sampled.at, most_samples_first, climb);
+    for (size_t i = 0; i < sampled.n && i < SAMPLED; i++) {
+        const struct climb_function *function = climb->function.at[sampled.at[i]];
+        const struct climb_range *range = climb_range_of(climb, function);
+        uint32_t candidate = range ? find_candidate(census, range->code, function->va) : CLIMB_NONE;
+        bool is_there = candidate == CLIMB_NONE || census->candidate.at[candidate].cannot;
+        for (size_t k = 0; k < census->leader.n && !is_there; k++)
+            is_there = census->leader.at[k] == candidate;
+        if (!is_there)
+            VEC_PUSH(out, candidate);
+    }
+    VEC_FREE(&sampled);
+}
+
 /* ---- rounds ---- */
 
-static struct load_request request_of(const struct climb_candidate *candidate, const struct climb_range *range, uint32_t counter, bool remove)
+static struct load_request request_of(const struct climb_candidate *candidate, const struct climb_range *range, uint32_t counter,
+                                      bool remove)
 {
     return (struct load_request){.module = range->module,
                                  .func_va = candidate->func_va,
@@ -208,7 +265,7 @@ static struct err *change(struct climb *climb, load_requests *list, bool adds)
     return error;
 }
 
-/* With the counter for each place in the list of what is in; its candidates are added by the caller. */
+/* Counters are used again by every round: the process has so many of them from now on. */
 static struct err *enough_counters(struct climb *climb, size_t count)
 {
     while (climb->census.counter.n < count) {
@@ -219,7 +276,7 @@ static struct err *enough_counters(struct climb *climb, size_t count)
     return NULL;
 }
 
-/* Some are refused a probe. */
+/* What was refused a probe is not counted, now or later. */
 static void keep_placed(struct climb *climb, const load_requests *done)
 {
     struct climb_census *census = &climb->census;
@@ -237,7 +294,7 @@ static void keep_placed(struct climb *climb, const load_requests *done)
     census->in.n = kept;
 }
 
-/* `candidate` holds those that are to be counted. */
+/* Puts counting probes on these candidates, as far as their modules are mapped. */
 static struct err *begin_round(struct climb *climb, enum climb_round round, const uint32_t *candidate, size_t count)
 {
     struct climb_census *census = &climb->census;
@@ -286,9 +343,18 @@ static struct err *begin_slice(struct climb *climb)
     return error;
 }
 
+static struct err *begin_leaders(struct climb *climb)
+{
+    climb_numbers list = {0};
+    list_leaders(climb, &list);
+    struct err *error = begin_round(climb, CLIMB_LEADERS, list.at, list.n);
+    VEC_FREE(&list);
+    return error;
+}
+
 static uint64_t after_rest(uint64_t since_ns, uint64_t now_ns, uint64_t least_ns)
 {
-    uint64_t rest_ns = 2 * (now_ns - since_ns);
+    uint64_t rest_ns = REST_TIMES * (now_ns - since_ns);
     return now_ns + (rest_ns > least_ns ? rest_ns : least_ns);
 }
 
@@ -393,7 +459,7 @@ struct err *climb_census_do(struct climb *climb, enum climb_step step)
     if (step == CLIMB_STEP_SLICE)
         error = begin_slice(climb);
     else if (step == CLIMB_STEP_LEADERS)
-        error = begin_round(climb, CLIMB_LEADERS, census->leader.at, census->leader.n);
+        error = begin_leaders(climb);
     else if (step == CLIMB_STEP_SHED)
         error = shed(climb);
     /* A round of which nothing is left is over. */

@@ -89,8 +89,8 @@ static void fade(struct climb *climb, uint64_t now_ns)
     }
 }
 
-/* What can not stay goes at once: to prepare what comes takes longer. While executions are counted nothing else comes, and while a survey is
- * to go on no hooks. */
+/* What can not stay goes at once: to prepare what comes takes longer. While executions are counted nothing else comes, and while a survey
+ * is to go on no hooks. */
 static struct err *work(struct climb *climb, uint64_t now_ns)
 {
     static const climb_functions none = {0};

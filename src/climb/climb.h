@@ -4,12 +4,12 @@
  * hooks; the hot spots of the process, and for each the chains of callers above it with what every level costs. Whose the session, the
  * samples and the rings are is not the climber's: alone.h owns them all for a climb that is alone, record/climb.c joins a recording's.
  *
- * How. The pc is sampled all the time: functions that hold more than a share of the samples are hot spots; or executions are counted now and
- * then, and functions that have more than a share of these are (census.c) (S3.1). A function of interest is
- * hooked at its entry and its exits for a short while, and then is not any more. Each call tells who called, by its return address (S3.2);
- * how long it took, by the clock; and which hot spots were sampled while it was open on that thread. When a function has been measured,
- * its hooks go, and its most promising callers are next (S3.3, S3.4). So at any moment few functions are hooked (S3.5), and each only once
- * for all the chains that it is part of.
+ * How. The pc is sampled all the time: functions that hold more than a share of the samples are hot spots; or executions are counted now
+ * and then, and functions that have more than a share of these are (census.c) (S3.1). A function of interest is hooked at its entry and its
+ * exits for a short while, and then is not any more. Each call tells who called, by its return address (S3.2); how long it took, by the
+ * clock; and which hot spots were sampled while it was open on that thread. When a function has been measured, its hooks go, and its most
+ * promising callers are next (S3.3, S3.4). So at any moment few functions are hooked (S3.5), and each only once for all the chains that it
+ * is part of.
  *
  * Rules
  *  1. At most `hooks` functions are hooked at a time. A hook tells of some hundred calls, or thousand where they come within some
@@ -105,9 +105,9 @@ struct climb_function {
     uint64_t samples;   /* with the pc in it */
     uint64_t self_ns;   /* what they stand for */
     double heat;        /* the same, or what `rate` has, fading: of the last seconds */
-    double rate;        /* CLIMB_HOT_CALLS: executions in a second of processor time, summed over the rounds in which leaders were counted */
-    uint64_t calls;     /* measured */
-    uint64_t ended;     /* of them, those whose end was seen; the rest is of these */
+    double rate;    /* CLIMB_HOT_CALLS: executions in a second of processor time, summed over the rounds in which leaders were counted */
+    uint64_t calls; /* measured */
+    uint64_t ended; /* of them, those whose end was seen; the rest is of these */
     uint64_t wall_ns, wall_min_ns, wall_max_ns, cpu_ns;
     uint32_t wall_slot[CLIMB_WALL_SLOTS]; /* how long ended calls took: powers of two, in steps */
     uint64_t live_ns;                     /* how long it was hooked */

@@ -100,6 +100,11 @@ struct climb_candidate {
     bool is_counted, cannot;         /* by some round; it takes no probe */
     double rate;                     /* executions in a second of processor time */
 };
+/* The candidates of one file, in order of address. */
+struct climb_counted_code {
+    const struct load_code *code;
+    size_t first, count;
+};
 /* A counting probe that is in place. */
 struct climb_counting {
     uint32_t candidate, counter;
@@ -109,20 +114,20 @@ enum climb_round { CLIMB_SURVEY, CLIMB_LEADERS, CLIMB_ROUNDS };
 /* census.c's. */
 struct climb_census {
     VEC(struct climb_candidate) candidate;
-    VEC(const struct load_code *) code; /* whose functions are among them */
-    size_t next;                        /* candidate with which the survey goes on; behind the last: it is over */
-    VEC(uint32_t) leader;               /* candidates */
-    double part;                        /* of all executions, those of leaders, as the survey saw it */
-    VEC(uint32_t) counter;              /* of the process, used again and again */
+    VEC(struct climb_counted_code) code;
+    size_t next;           /* candidate with which the survey goes on; behind the last: it is over */
+    VEC(uint32_t) leader;  /* candidates */
+    double part;           /* of all executions, those of leaders, as the survey saw it */
+    VEC(uint32_t) counter; /* of the process, used again and again */
     VEC(struct climb_counting) in;
-    enum climb_round round;             /* that has begun last */
-    uint64_t since_ns, since_cpu_ns;    /* its start; the second in processor time of the process */
-    uint64_t read_ns, read_cpu_ns;      /* when it was looked at last */
-    uint64_t hits, shed_hits;           /* executions in it; ... when probes were last taken out before its end */
-    uint64_t next_ns[CLIMB_ROUNDS];     /* from when on there is another one */
-    uint64_t survey_ns;                 /* when the survey that is not over began; 0: there is none */
-    uint64_t samples_before;            /* of a program that the process had before */
-    bool was_surveyed;                  /* once */
+    enum climb_round round;          /* that has begun last */
+    uint64_t since_ns, since_cpu_ns; /* its start; the second in processor time of the process */
+    uint64_t read_ns, read_cpu_ns;   /* when it was looked at last */
+    uint64_t hits, shed_hits;        /* executions in it; ... when probes were last taken out before its end */
+    uint64_t next_ns[CLIMB_ROUNDS];  /* from when on there is another one */
+    uint64_t survey_ns;              /* when the survey that is not over began; 0: there is none */
+    uint64_t samples_before;         /* of a program that the process had before */
+    bool was_surveyed;               /* once */
     struct {
         uint64_t stopped_ns, hits_ns;
     } cost[CLIMB_ROUNDS]; /* but for the first survey's */

@@ -5,7 +5,7 @@
  * A hook limits itself: it tells of as many calls as it has a quota for, and is then nothing but a jump there and back, until it is given
  * another one or goes. Setting a quota takes no stop.
  *
- * Counting probes (census.c) are paid from the same budget, surveys with a quarter of it at most and rounds of leaders with another. The first
+ * Counting probes (census.c) are paid from the same budget, surveys with a quarter of it at most and rounds of leaders with half. The first
  * survey of a program is not: without it there is nothing to climb from. */
 #include "climb/internal.h"
 
@@ -14,11 +14,11 @@
 
 #include <limits.h>
 
-/* One execution of a hook, as measured: one that tells, one that does not; one of a counting probe. And what may be spent, in all and by each
- * kind of round in which executions are counted. */
+/* One execution of a hook, as measured: one that tells, one that does not; one of a counting probe. And what may be spent, in all and for
+ * the rounds in which executions are counted. */
 enum { TELL_NS = 30, PASS_NS = 8, COUNT_NS = 10 };
 #define BUDGET 0.008
-#define ROUNDS_BUDGET (BUDGET / 4)
+static const double rounds_budget[CLIMB_ROUNDS] = {[CLIMB_SURVEY] = BUDGET / 4, [CLIMB_LEADERS] = BUDGET / 2};
 
 /* ---- quotas ---- */
 
@@ -162,7 +162,7 @@ double climb_spent_for(const struct climb *climb, enum climb_round round, uint64
 {
     double elapsed_ns = (double)(now_ns - climb->start_ns) + 1;
     double stopped_ns = (double)climb->census.cost[round].stopped_ns, hits_ns = (double)climb->census.cost[round].hits_ns;
-    return (stopped_ns / elapsed_ns + hits_ns / ((double)climb->cpu_ns + 1)) / ROUNDS_BUDGET;
+    return (stopped_ns / elapsed_ns + hits_ns / ((double)climb->cpu_ns + 1)) / rounds_budget[round];
 }
 
 void climb_pay_counting(struct climb *climb, uint64_t hits)

@@ -111,11 +111,12 @@ static void print_totals(FILE *out, const struct climb *climb)
             (unsigned long long)totals.samples, (double)totals.elapsed_ns / 1e9, totals.hooked, totals.hooks_most,
             (unsigned long long)totals.hits, (double)totals.stopped_ns / 1e6);
     if (climb_counts_executions(climb))
-        fprintf(out,
-                "calls were counted of %u functions, %u can not be counted: %u rounds, %.1f ms in all, with at most %u counting probes at a "
-                "time, which were executed %llu times\n",
-                totals.counted, totals.uncounted, totals.rounds, (double)totals.counting_ns / 1e6, totals.counting_most,
-                (unsigned long long)totals.executions);
+        fprintf(
+            out,
+            "calls were counted of %u functions, %u can not be counted: %u rounds, %.1f ms in all, with at most %u counting probes at a "
+            "time, which were executed %llu times\n",
+            totals.counted, totals.uncounted, totals.rounds, (double)totals.counting_ns / 1e6, totals.counting_most,
+            (unsigned long long)totals.executions);
     if (totals.samples_lost)
         fprintf(out, "%llu samples were lost\n", (unsigned long long)totals.samples_lost);
 }
@@ -294,8 +295,7 @@ static void json_chains(FILE *out, const struct climb *climb, uint32_t hot, doub
 
 static void json_counting(FILE *out, const struct climb_totals *totals)
 {
-    fprintf(out,
-            "\"counting\":{\"functions\":%u,\"refused\":%u,\"rounds\":%u,\"ns\":%llu,\"most\":%u,\"now\":%u,\"executions\":%llu},",
+    fprintf(out, "\"counting\":{\"functions\":%u,\"refused\":%u,\"rounds\":%u,\"ns\":%llu,\"most\":%u,\"now\":%u,\"executions\":%llu},",
             totals->counted, totals->uncounted, totals->rounds, (unsigned long long)totals->counting_ns, totals->counting_most,
             totals->counting_now, (unsigned long long)totals->executions);
 }

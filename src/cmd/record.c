@@ -278,14 +278,22 @@ static struct err *parse_option(struct recording *recording, int option, bool *h
 static struct err *parse(struct recording *recording, int argc, char **argv, bool *help)
 {
     enum { USUAL_HZ = 999 };
-    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},       {"duration", required_argument, NULL, 'd'},
-                                            {"clock", required_argument, NULL, 'k'},     {"calls", required_argument, NULL, 'c'},
-                                            {"metric", required_argument, NULL, 'm'},    {"memory", required_argument, NULL, 'M'},
-                                            {"climb", optional_argument, NULL, 'K'},     {"live-tree", no_argument, NULL, 't'},
-                                            {"stacks-at", required_argument, NULL, 's'}, {"follow", no_argument, NULL, 'f'},
-                                            {"traps", no_argument, NULL, 'T'},           {"verbose", no_argument, NULL, 'v'},
-                                            {"codes", required_argument, NULL, 'C'},     {"help", no_argument, NULL, 'h'},
-                                            {"stacks", required_argument, NULL, 'S'},    {"hot", required_argument, NULL, 'H'},
+    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},
+                                            {"duration", required_argument, NULL, 'd'},
+                                            {"clock", required_argument, NULL, 'k'},
+                                            {"calls", required_argument, NULL, 'c'},
+                                            {"metric", required_argument, NULL, 'm'},
+                                            {"memory", required_argument, NULL, 'M'},
+                                            {"climb", optional_argument, NULL, 'K'},
+                                            {"live-tree", no_argument, NULL, 't'},
+                                            {"stacks-at", required_argument, NULL, 's'},
+                                            {"follow", no_argument, NULL, 'f'},
+                                            {"traps", no_argument, NULL, 'T'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"codes", required_argument, NULL, 'C'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"stacks", required_argument, NULL, 'S'},
+                                            {"hot", required_argument, NULL, 'H'},
                                             {NULL, 0, NULL, 0}};
     opterr = 0;
     ERR_TRY(cmd_split_command(&argc, argv, &recording->options.command));

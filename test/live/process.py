@@ -2,7 +2,8 @@
 """What a process shows from outside.
 process.py text PID [NAME]  exits 1 and names the first difference when executable file mappings (of files so named) differ from their files
 process.py different PID  prints how many bytes of the code of its programs and libraries (ELF files) differ from the files
-process.py kill PID NAME  prints ready, waits until they differ, which may be for moments only, and kills the process then
+process.py kill PID NAME [WHOM SIGNAL]  prints ready, waits until they differ, which may be for moments only, and kills the process then, or
+                       sends that signal to another one
 process.py maps PID    prints the kinds of its mappings, one a line, sorted: permissions and name of every executable or shared one, and of
                        every one that names a deleted file, a memfd or probity
 process.py unnamed PID prints how many bytes its mappings without a name have
@@ -20,7 +21,7 @@ def mappings(pid):
             yield low, high, field[1], int(field[2], 16), field[5].strip() if len(field) > 5 else ""
 
 
-def kill(pid, only):
+def kill(pid, only, whom=None, number=signal.SIGKILL):
     mapped = [mapping for mapping in mappings(pid) if only in mapping[4] and mapping[2][2] == "x"]
     with open(f"/proc/{pid}/mem", "rb") as memory, open(mapped[0][4], "rb") as file:
         low, high, permissions, offset, name = mapped[0]
@@ -35,7 +36,7 @@ def kill(pid, only):
             while found[: len(expected)] == expected:
                 memory.seek(low)
                 found = memory.read(high - low)
-    os.kill(int(pid), signal.SIGKILL)
+    os.kill(int(whom or pid), int(number))
 
 
 def code_of_files(pid, only):
