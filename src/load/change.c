@@ -21,8 +21,21 @@ static long find_function(const struct load_module *module, uint64_t va, size_t 
     return low < module->function.n && module->function.at[low]->va == va ? (long)low : -1;
 }
 
+/* NULL when it can not be read. Valid until the next call. */
+static const uint8_t *text_at(struct change *change, uint64_t va, size_t size)
+{
+    enum { PIECE = 256 << 10 };
+    struct change_text *text = &change->text;
+    if (va - text->va >= text->bytes || text->bytes - (va - text->va) < size) {
+        text->at = text->at ? text->at : memory_alloc(PIECE);
+        text->va = va;
+        text->bytes = target_read_some(change->process->target, va, text->at, PIECE);
+    }
+    return text->bytes - (va - text->va) >= size ? text->at + (va - text->va) : NULL;
+}
+
 /* The code in memory must be the file's: everything known about it comes from the file. */
-static bool text_is_the_files(struct target *target, const struct load_module *module, const struct load_flow *flow)
+static bool text_is_the_files(struct change *change, const struct load_module *module, const struct load_flow *flow)
 {
     if (!flow->count)
         return false;
@@ -32,15 +45,12 @@ static bool text_is_the_files(struct target *target, const struct load_module *m
     const uint8_t *file = symbol_file_text(module->code->file, flow->va, &available);
     if (!file || available < size)
         return false;
-    uint8_t *memory = memory_alloc(size);
-    bool same = target_read_some(target, flow->va + module->bias, memory, size) == size;
-    for (size_t i = 0; same && i < size; i++) /* islands of other functions may lie in the padding behind this one */
-        same = memory[i] == file[i] || flow->va + i >= flow->end_va;
-    free(memory);
-    return same;
+    /* Islands of other functions may lie in the padding behind this one. */
+    const uint8_t *memory = text_at(change, flow->va + module->bias, size);
+    return memory && !memcmp(memory, file, flow->end_va - flow->va);
 }
 
-static struct load_function *get_function(struct load_process *process, struct load_module *module, uint64_t va, uint64_t size)
+static struct load_function *get_function(struct change *change, struct load_module *module, uint64_t va, uint64_t size)
 {
     size_t at;
     long index = find_function(module, va, &at);
@@ -50,9 +60,9 @@ static struct load_function *get_function(struct load_process *process, struct l
     function->va = va;
     function->size = size;
     function->module = module;
-    load_flow_init(&function->flow, module->code, va, size);
-    if (!text_is_the_files(process->target, module, &function->flow))
-        function->refusal = function->flow.count ? INSN_TEXT_DIFFERS : INSN_UNDECODABLE;
+    function->flow = load_code_flow(module->code, va, size);
+    if (!text_is_the_files(change, module, function->flow))
+        function->refusal = function->flow->count ? INSN_TEXT_DIFFERS : INSN_UNDECODABLE;
     VEC_PUSH(&module->function, function);
     memmove(&module->function.at[at + 1], &module->function.at[at], (module->function.n - at - 1) * sizeof function);
     module->function.at[at] = function;
@@ -71,7 +81,6 @@ void load_function_destroy(struct load_function *function)
         load_site_destroy(function->site.at[i]);
     VEC_FREE(&function->site);
     VEC_FREE(&function->probe);
-    load_flow_deinit(&function->flow);
     free(function);
 }
 
@@ -113,7 +122,7 @@ static void remove_probe(struct load_function *function, const struct load_probe
 
 static void take_request(struct change *change, struct load_request *request)
 {
-    struct load_function *function = get_function(change->process, request->module, request->func_va, request->func_size);
+    struct load_function *function = get_function(change, request->module, request->func_va, request->func_size);
     request->reason = INSN_OK;
     request->kind = LOAD_JMP;
     if (!function->changed)
@@ -145,7 +154,7 @@ static void plan_function(struct load_function *function, struct replan *plan)
         bool no_trap = probe->no_trap || probe->action >= LOAD_CALL_LOAD_EVENT;
         VEC_PUSH(&plan->wish, (struct load_wish){.va = probe->va, .taken = probe->taken, .no_trap = no_trap});
     }
-    load_windows_plan(module->code, &function->flow, &module->claims, plan->wish.at, plan->wish.n, &plan->windows);
+    load_windows_plan(module->code, function->flow, &module->claims, plan->wish.at, plan->wish.n, &plan->windows);
 }
 
 static bool is_same_site(const struct load_site *site, const struct load_window *window, const struct load_probe *probe, size_t count)
@@ -194,15 +203,38 @@ static void poison(struct load_process *process, const struct load_site *site)
 #endif
 }
 
-static struct err *write_trampoline(struct load_process *process, const struct load_site *site, const struct load_trampoline *trampoline)
+static struct err *write_code(struct change *change)
 {
+    struct change_code *code = &change->code;
+    size_t bytes = code->bytes.n;
+    code->bytes.n = 0;
+    return bytes ? target_write(change->process->target, code->va, code->bytes.at, bytes) : NULL;
+}
+
+static void append(struct change_code *code, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        VEC_PUSH(&code->bytes, ((const uint8_t *)bytes)[i]);
+}
+
+/* What lies between two trampolines is the rest of the first one's room. */
+static struct err *write_trampoline(struct change *change, const struct load_site *site)
+{
+    enum { MOST = 1 << 20 };
+    struct change_code *code = &change->code;
+    const struct load_trampoline *trampoline = &change->trampoline;
     struct wire_trampoline head = {WIRE_TRAMPOLINE_MAGIC ^ site->trampoline_va, site->pc_first, site->pc_count};
-    uint8_t *bytes = memory_alloc(sizeof head + trampoline->code.n);
-    memcpy(bytes, &head, sizeof head);
-    memcpy(bytes + sizeof head, trampoline->code.at, trampoline->code.n);
-    struct err *error = target_write(process->target, site->trampoline_va - sizeof head, bytes, sizeof head + trampoline->code.n);
-    free(bytes);
-    return error;
+    uint64_t va = site->trampoline_va - sizeof head, gap = va - (code->va + code->bytes.n);
+    if (gap >= LOAD_CHUNK_STEP || code->bytes.n > MOST) {
+        ERR_TRY(write_code(change));
+        gap = 0;
+    }
+    if (!code->bytes.n)
+        code->va = va;
+    append(code, (const uint8_t[LOAD_CHUNK_STEP]){0}, gap);
+    append(code, &head, sizeof head);
+    append(code, trampoline->code.at, trampoline->code.n);
+    return NULL;
 }
 
 static bool goes_on(const struct load_site *site)
@@ -220,7 +252,7 @@ static struct err *build_site(struct change *change, struct load_function *funct
     struct load_process *process = change->process;
     struct load_module *module = function->module;
     struct load_trampoline *trampoline = &change->trampoline;
-    *reason = load_emit(&process->fire, &function->flow, &site->window, site->probe.at, site->probe.n, module->bias, module->start_va,
+    *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias, module->start_va,
                         trampoline);
     if (*reason != INSN_OK)
         return NULL;
@@ -235,7 +267,7 @@ static struct err *build_site(struct change *change, struct load_function *funct
     if (error)
         return error;
     site->trampoline_va += sizeof(struct wire_trampoline);
-    *reason = load_emit(&process->fire, &function->flow, &site->window, site->probe.at, site->probe.n, module->bias, site->trampoline_va,
+    *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias, site->trampoline_va,
                         trampoline);
     if (*reason != INSN_OK) {
         free_trampoline(process, site);
@@ -263,7 +295,7 @@ static struct err *build_site(struct change *change, struct load_function *funct
     ERR_TRY(load_journal_add(process, site, module->bias, trampoline));
     if (goes_on(site))
         VEC_PUSH(&process->go_on, (struct wire_region){site->trampoline_va, site->trampoline_bytes});
-    return write_trampoline(process, site, trampoline);
+    return write_trampoline(change, site);
 }
 
 /* Takes a site for each planned window: one that is already there, or a new one. */
@@ -366,6 +398,21 @@ static bool is_far_possible(void *context, uint64_t va, uint32_t span)
     return load_far_is_possible(question->process, question->maps, va + question->bias, span);
 }
 
+/* Sites that are there already have their islands. */
+static struct err *prepare_islands(const struct change *change, const struct replan *plan)
+{
+    VEC(struct load_far_wish) wish = {0};
+    for (size_t i = 0; i < change->function.n; i++)
+        for (size_t w = 0; w < plan[i].windows.n && !change->function.at[i]->site.n; w++) {
+            const struct load_window *window = &plan[i].windows.at[w];
+            if (window->far_span)
+                VEC_PUSH(&wish, (struct load_far_wish){window->far_va + change->function.at[i]->module->bias, window->far_span});
+        }
+    struct err *error = load_far_prepare(change->process, wish.at, wish.n);
+    VEC_FREE(&wish);
+    return error;
+}
+
 static struct err *plan_all(struct change *change, struct load_request *request, size_t count)
 {
     qsort(request, count, sizeof *request, by_module_and_function);
@@ -382,10 +429,11 @@ static struct err *plan_all(struct change *change, struct load_request *request,
     for (size_t i = 0; i < change->function.n; i++) {
         struct load_function *function = change->function.at[i];
         struct far_question question = {change->process, &maps, function->module->bias};
-        load_windows_add_islands(function->module->code, &function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
+        load_windows_add_islands(function->module->code, function->flow, &function->module->claims, plan[i].wish.at, plan[i].wish.n,
                                  &plan[i].windows, is_far_possible, &question);
     }
     target_maps_deinit(&maps);
+    error = prepare_islands(change, plan);
     size_t first = 0;
     for (size_t i = 0; i < change->function.n && !error; i++) {
         struct load_function *function = change->function.at[i];
@@ -415,7 +463,7 @@ static struct err *plan_all(struct change *change, struct load_request *request,
         VEC_FREE(&plan[i].windows);
     }
     free(plan);
-    return error;
+    return error ? error : write_code(change);
 }
 
 /* ---- all of it ---- */
@@ -482,6 +530,8 @@ static struct err *change_process(struct load_process *process, struct load_requ
         finish(&change);
     for (size_t i = 0; i < change.page.n; i++)
         free(change.page.at[i].bytes);
+    free(change.text.at);
+    VEC_FREE(&change.code.bytes);
     VEC_FREE(&change.page);
     VEC_FREE(&change.function);
     VEC_FREE(&change.added);

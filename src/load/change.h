@@ -12,8 +12,23 @@ struct patch_page {
     struct load_module *module;
 };
 
+/* A piece of the process's code as it was found, so that functions that lie together are read at once. */
+struct change_text {
+    uint64_t va;
+    size_t bytes; /* that could be read */
+    uint8_t *at;
+};
+
+/* Trampolines that touch each other, to be written at once. */
+struct change_code {
+    uint64_t va;
+    VEC(uint8_t) bytes;
+};
+
 struct change {
     struct load_process *process;
+    struct change_text text;
+    struct change_code code;
     VEC(struct load_function *) function;
     VEC(struct load_site *) added; /* in order of address once sorted */
     VEC(struct load_site *) removed;

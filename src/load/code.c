@@ -57,8 +57,10 @@ static size_t first_branch_to(const struct load_code *code, uint64_t va)
 
 void load_code_seal(struct load_code *code, uint64_t va, uint64_t end_va)
 {
-    if (!load_code_is_sealed(code, va + 1))
-        VEC_PUSH(&code->sealed, (struct load_range){va, end_va});
+    if (load_code_is_sealed(code, va + 1))
+        return;
+    VEC_PUSH(&code->sealed, (struct load_range){va, end_va});
+    load_code_forget_flows(code, va, end_va);
 }
 
 bool load_code_is_sealed(const struct load_code *code, uint64_t va)
@@ -258,6 +260,7 @@ void load_code_destroy(struct load_code *code)
         return;
     for (size_t i = 0; i < code->segment_count; i++)
         free(code->segment[i].target_bits);
+    load_code_free_flows(code);
     VEC_FREE(&code->sealed);
     VEC_FREE(&code->sequence);
     free(code->segment);

@@ -34,6 +34,9 @@ struct load_code {
     int unwind_fd;              /* ... the same as a file, -1 until it is asked for */
     bool looked_for_unwind;
     bool has_small_stacks; /* see symbol_file_has_small_stacks() */
+    struct load_flow **flow; /* of flows.c: a hash table of those that are kept */
+    size_t flow_count, flow_room;
+    VEC(struct load_flow *) old_flow; /* that hold no more, but that functions with probes may refer to */
 };
 
 /* Takes the file over. */
@@ -77,5 +80,11 @@ void load_flow_init(struct load_flow *flow, const struct load_code *code, uint64
 void load_flow_deinit(struct load_flow *flow);
 /* Index of the instruction at `va`, or -1. */
 long load_flow_find(const struct load_flow *flow, uint64_t va);
+
+/* The same range decoded once for all processes of the session: it lives as long as the code. */
+const struct load_flow *load_code_flow(struct load_code *code, uint64_t va, uint64_t size);
+/* What is decoded from now on is decoded anew where it has an instruction in [va, end_va). */
+void load_code_forget_flows(struct load_code *code, uint64_t va, uint64_t end_va);
+void load_code_free_flows(struct load_code *code);
 
 #endif

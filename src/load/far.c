@@ -2,6 +2,8 @@
  * addresses: 1, 256, 65536 or 16777216 of them. Pages for islands are mapped there one at a time and shared by all islands that fit. */
 #include "load/internal.h"
 
+#include <stdlib.h>
+
 enum { PAGE = 4096 };
 
 static bool is_free(const struct load_process *process, uint64_t va)
@@ -79,6 +81,47 @@ bool load_far_is_possible(struct load_process *process, const struct target_maps
         return false;
     process->far_promised += process->fire.mode == INSN_MODE_32 && span < SHARED_SPAN;
     return find_spot(process, va, span) || find_pages(process, maps, va, span, &island_va, &bytes);
+}
+
+/* Whether a page that is about to be mapped is in the way. */
+static bool is_wanted(const struct load_mappings *wanted, uint64_t va, uint64_t bytes)
+{
+    for (size_t i = 0; i < wanted->n; i++)
+        if (va < wanted->at[i].va + wanted->at[i].bytes && va + bytes > wanted->at[i].va)
+            return true;
+    return false;
+}
+
+/* They are taken for mapped, and for used, while the rest is looked for. */
+struct err *load_far_prepare(struct load_process *process, const struct load_far_wish *wish, size_t count)
+{
+    struct target_maps maps;
+    struct load_mappings wanted = {0};
+    size_t pages = process->far_page.n, islands = process->far_island.n;
+    if (!count)
+        return NULL;
+    ERR_TRY(target_maps_read(process->target, &maps));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t va = runtime_va(process, wish[i].va), bytes = 0;
+        uint64_t island_va = find_spot(process, va, wish[i].span);
+        uint64_t page_va = island_va ? 0 : find_pages(process, &maps, va, wish[i].span, &island_va, &bytes);
+        if (page_va && is_wanted(&wanted, page_va, bytes))
+            continue; /* it overlaps another by a part: it has its turn alone */
+        if (page_va) {
+            VEC_PUSH(&wanted, (struct wire_region){page_va, bytes});
+            VEC_PUSH(&process->far_page, (struct load_region){page_va, bytes, 0});
+        }
+        if (island_va)
+            VEC_PUSH(&process->far_island, island_va);
+    }
+    target_maps_deinit(&maps);
+    process->far_page.n = pages;
+    process->far_island.n = islands;
+    struct err *error = load_region_map_all(process, &wanted);
+    for (size_t i = 0; i < wanted.n && !error; i++)
+        VEC_PUSH(&process->far_page, (struct load_region){wanted.at[i].va, wanted.at[i].bytes, 0});
+    VEC_FREE(&wanted);
+    return error;
 }
 
 static struct err *map_page(struct load_process *process, uint64_t va, uint32_t span, uint64_t *island_va)

@@ -28,8 +28,8 @@ struct load_site {
 struct load_function {
     uint64_t va, size;
     struct load_module *module;
-    struct load_flow flow;
-    enum insn_reason refusal; /* of the whole function */
+    const struct load_flow *flow; /* the code's */
+    enum insn_reason refusal;     /* of the whole function */
     bool changed;             /* its probes changed in the change under way */
     VEC(struct load_probe) probe;
     VEC(struct load_site *) site;
@@ -145,22 +145,37 @@ struct wire_region *load_shared_regions(struct wire_shared *shared);
 struct wire_site *load_shared_sites(struct wire_shared *shared);
 struct wire_pc *load_shared_pcs(struct wire_shared *shared);
 struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes, int protection, int flags, int fd, uint64_t *out);
+void load_remote_mmap_call(const struct target *target, uint64_t va, uint64_t bytes, int protection, int flags, int fd, uint64_t offset,
+                           struct target_call *out);
 struct err *load_remote_close(struct target *target, int fd);
 struct err *load_remote_wipe_on_fork(struct target *target, uint64_t va, uint64_t bytes);
 /* Gives the process the memory of a writable mapping now, where the kernel can. */
 struct err *load_remote_touch(struct target *target, uint64_t va, uint64_t bytes);
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes);
 
-/* region.c: memory for trampolines within reach of [start_va, end_va). */
+/* region.c: memory for trampolines within reach of [start_va, end_va), in multiples of so many bytes. */
+enum { LOAD_CHUNK_STEP = 16 };
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
                               uint64_t *va);
 /* Maps exactly there, with its journal entry. ERR_PLACE: something is there by now. */
 enum { LOAD_MAP_ATTEMPTS = 20 };
 struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64_t bytes);
+/* Maps all of them in one go, each exactly there. Those that could not be mapped leave the list. */
+struct load_mappings {
+    struct wire_region *at;
+    size_t n, room;
+};
+struct err *load_region_map_all(struct load_process *process, struct load_mappings *list);
 void load_region_free(struct load_process *process, uint64_t va, size_t bytes);
 
 /* far.c: islands at addresses of which only a part can be chosen. */
 bool load_far_is_possible(struct load_process *process, const struct target_maps *maps, uint64_t va, uint32_t span);
+/* Maps the pages that islands will need, all in one go, as far as that can be told; load_far_alloc() finds them. */
+struct load_far_wish {
+    uint64_t va;
+    uint32_t span;
+};
+struct err *load_far_prepare(struct load_process *process, const struct load_far_wish *wish, size_t count);
 /* ERR_PLACE when there is no room after all. */
 struct err *load_far_alloc(struct load_process *process, uint64_t va, uint32_t span, uint64_t *island_va);
 void load_far_free(struct load_process *process, uint64_t island_va);

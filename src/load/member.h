@@ -3,10 +3,28 @@
 #define LOAD_MEMBER_H
 
 #include "load/once.h"
+#include "load/resolve.h"
 #include "load/rows.h"
 #include "load/session.h"
 
 #include <pthread.h>
+
+/* What a trace point is called, by numbers of the session. */
+struct load_point_names {
+    uint32_t row, function, probe;
+    bool is_known;
+};
+
+/* What a specification means in a file, looked for once and good for all processes that map the file under this path. */
+struct load_meaning {
+    struct load_resolved resolved;
+    VEC(struct load_point_names) names; /* by trace point */
+};
+struct load_meanings {
+    const struct load_code *code;
+    char *path;
+    struct load_meaning **of; /* by specification; NULL: not looked for */
+};
 
 /* A row's counter in one process. */
 struct load_row_counter {
@@ -51,6 +69,7 @@ struct load_session {
     struct load_cache *cache;
     struct load_rows row;
     struct load_mapped_list mapped;
+    VEC(struct load_meanings) meaning;
     VEC(struct load_member *) member;
     int event_fd; /* written by watchers */
     int child_fd; /* readable when SIGCHLD is pending: a traced thread stopped */
@@ -66,6 +85,8 @@ struct load_session {
 
 /* Probes what is new in the process. With `first`, also hooks the loader. */
 struct err *load_member_sync(struct load_session *session, struct load_member *member, bool first);
+/* Frees what was known of files. */
+void load_session_forget_meanings(struct load_session *session);
 /* Lowers the semaphores that were raised. */
 void load_member_lower(struct load_member *member);
 

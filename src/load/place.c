@@ -27,6 +27,46 @@ static uint32_t row_of(struct load_session *session, const struct load_module *m
     return row;
 }
 
+/* ---- what specifications mean in files ---- */
+
+/* Fills in what is missing. */
+static struct load_meaning *meaning_of(struct load_session *session, const struct load_module *module, size_t spec)
+{
+    struct load_meanings *known = NULL;
+    for (size_t i = session->meaning.n; i-- > 0 && !known;)
+        if (session->meaning.at[i].code == module->code && !strcmp(session->meaning.at[i].path, module->path))
+            known = &session->meaning.at[i];
+    if (!known) {
+        struct load_meaning **of = memory_zero(session->spec_count, sizeof *of);
+        VEC_PUSH(&session->meaning, (struct load_meanings){module->code, memory_text(module->path), of});
+        known = &session->meaning.at[session->meaning.n - 1];
+    }
+    if (known->of[spec])
+        return known->of[spec];
+    struct load_meaning *meaning = known->of[spec] = memory_zero(1, sizeof *meaning);
+    load_resolve(module->code, &session->spec[spec], &meaning->resolved);
+    for (size_t i = 0; i < meaning->resolved.point.n; i++)
+        VEC_PUSH(&meaning->names, (struct load_point_names){0});
+    return meaning;
+}
+
+void load_session_forget_meanings(struct load_session *session)
+{
+    for (size_t i = 0; i < session->meaning.n; i++) {
+        struct load_meanings *known = &session->meaning.at[i];
+        for (size_t k = 0; k < session->spec_count; k++) {
+            if (!known->of[k])
+                continue;
+            load_resolved_deinit(&known->of[k]->resolved);
+            VEC_FREE(&known->of[k]->names);
+            free(known->of[k]);
+        }
+        free(known->of);
+        free(known->path);
+    }
+    VEC_FREE(&session->meaning);
+}
+
 /* ---- placing ---- */
 
 static bool is_meant(const struct spec *spec, struct load_process *process, const struct load_module *module)
@@ -104,13 +144,30 @@ static bool fires_once(const struct load_session *session, size_t spec)
     return session->program && session->program->has_once && session->program->clause[spec] == session->program->once;
 }
 
-static struct err *add_clause(struct load_session *session, struct load_member *member, struct load_module *module,
-                              const struct load_resolved *resolved, const struct load_trace_point *point, uint32_t row, size_t spec,
-                              load_requests *out)
+/* The row and the names of a trace point, which are the session's. */
+static const struct load_point_names *names_of(struct load_session *session, const struct load_module *module,
+                                               struct load_meaning *meaning, size_t index, size_t spec)
 {
-    struct wire_place meaning = {.row = row,
-                                 .func = names_number(&session->names, session->row.at[row].function),
-                                 .probe = probe_name(session, &session->spec[spec], &session->row.at[row])};
+    struct load_point_names *names = &meaning->names.at[index];
+    if (names->is_known)
+        return names;
+    names->is_known = true;
+    names->row = row_of(session, module, &meaning->resolved.point.at[index]);
+    struct load_row *row = &session->row.at[names->row];
+    row->by_name |= !spec_has_pattern(&session->spec[spec]);
+    if (session->program) {
+        names->function = names_number(&session->names, row->function);
+        names->probe = probe_name(session, &session->spec[spec], row);
+    }
+    return names;
+}
+
+static struct err *add_clause(struct load_session *session, struct load_member *member, struct load_module *module,
+                              const struct load_resolved *resolved, const struct load_trace_point *point,
+                              const struct load_point_names *names, size_t spec, load_requests *out)
+{
+    uint32_t row = names->row;
+    struct wire_place meaning = {.row = row, .func = names->function, .probe = names->probe};
     uint64_t body_va;
     ERR_TRY(load_process_body(member->process, session->program->clause[spec], module->code, &body_va));
     for (uint32_t i = 0; i < point->place_count && body_va; i++) {
@@ -135,19 +192,20 @@ static struct err *add_clause(struct load_session *session, struct load_member *
 }
 
 static struct err *add_trace_point(struct load_session *session, struct load_member *member, struct load_module *module,
-                                   const struct load_resolved *resolved, size_t index, size_t spec, load_requests *out)
+                                   struct load_meaning *meaning, size_t index, size_t spec, load_requests *out)
 {
+    const struct load_resolved *resolved = &meaning->resolved;
     const struct load_trace_point *point = &resolved->point.at[index];
     if (point->func && fires_once(session, spec) && load_once_has(&member->once, point->func->va, LOAD_ONCE_EXCLUDED))
         return NULL;
-    uint32_t row = row_of(session, module, point), counter;
-    session->row.at[row].by_name |= !spec_has_pattern(&session->spec[spec]);
+    const struct load_point_names *names = names_of(session, module, meaning, index, spec);
+    uint32_t row = names->row, counter;
     if (point->refusal != INSN_OK) {
         session->row.at[row].reason = point->refusal;
         return NULL;
     }
     if (session->program)
-        return add_clause(session, member, module, resolved, point, row, spec, out);
+        return add_clause(session, member, module, resolved, point, names, spec, out);
     while (member->row_module.n <= row) {
         VEC_PUSH(&member->row_module, 0);
         VEC_PUSH(&member->row_counter, 0);
@@ -238,14 +296,13 @@ static struct err *resolve_module(struct load_session *session, struct load_memb
         }
         if (error)
             return error;
-        struct load_resolved resolved = {0};
-        load_resolve(module->code, spec, &resolved);
-        session->matches[i] += resolved.point.n;
-        for (size_t k = 0; k < resolved.point.n && !error; k++)
-            error = add_trace_point(session, member, module, &resolved, k, i, out);
-        if (!error && resolved.point.n)
+        struct load_meaning *meaning = meaning_of(session, module, i);
+        size_t points = meaning->resolved.point.n;
+        session->matches[i] += points;
+        for (size_t k = 0; k < points && !error; k++)
+            error = add_trace_point(session, member, module, meaning, k, i, out);
+        if (!error && points)
             error = raise_semaphore(member, module, spec);
-        load_resolved_deinit(&resolved);
         if (error)
             return error;
     }

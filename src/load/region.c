@@ -2,10 +2,11 @@
 #include "load/internal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, REGION_MIN = 64 << 10, REGION_MAX = 64 << 20, CHUNK_STEP = 16 };
+enum { PAGE = 4096, REGION_MIN = 64 << 10, REGION_MAX = 64 << 20 };
 #define REACH 0x7ff00000ull
 /* Kept free towards neighbours, for what grows: a heap upwards, a stack downwards. */
 #define GUARD 0x100000ull
@@ -58,6 +59,49 @@ struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64
                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &got);
     if (error)
         shared->region_count--;
+    struct err *resume = was_running ? target_resume(target) : NULL;
+    if (error)
+        err_free(resume);
+    return error ? error : resume;
+}
+
+/* Keeps those that were mapped, in the journal and in the list. */
+static void keep_mapped(struct load_process *process, struct load_mappings *list, const struct target_call *call, uint32_t first)
+{
+    struct wire_region *region = load_shared_regions(process->shared);
+    size_t kept = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (!call[i].result || (call[i].result < 0 && call[i].result > -4096))
+            continue;
+        list->at[kept] = region[first + kept] = list->at[i];
+        kept++;
+    }
+    list->n = kept;
+    process->shared->region_count = first + (uint32_t)kept;
+}
+
+struct err *load_region_map_all(struct load_process *process, struct load_mappings *list)
+{
+    struct target *target = process->target;
+    struct wire_shared *shared = process->shared;
+    uint32_t first = shared->region_count;
+    if (list->n > shared->region_room - first)
+        list->n = shared->region_room - first;
+    if (!list->n)
+        return NULL;
+    bool was_running = target_is_running(target);
+    ERR_TRY(target_stop_one(target));
+    struct target_call *call = memory_zero(list->n, sizeof *call);
+    for (size_t i = 0; i < list->n; i++) {
+        load_shared_regions(shared)[first + i] = list->at[i];
+        load_remote_mmap_call(target, list->at[i].va, list->at[i].bytes, PROT_READ | PROT_EXEC,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0, &call[i]);
+    }
+    shared->region_count = first + (uint32_t)list->n;
+    struct err *error = target_syscalls(target, call, list->n);
+    if (!error)
+        keep_mapped(process, list, call, first);
+    free(call);
     struct err *resume = was_running ? target_resume(target) : NULL;
     if (error)
         err_free(resume);
@@ -125,7 +169,7 @@ static bool take_fresh(struct load_process *process, uint64_t start_va, uint64_t
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
                               uint64_t *va)
 {
-    size_t size = (bytes + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+    size_t size = (bytes + LOAD_CHUNK_STEP - 1) / LOAD_CHUNK_STEP * LOAD_CHUNK_STEP;
     if (reuse_chunk(process, start_va, end_va, size, false, va) || take_fresh(process, start_va, end_va, size, va) ||
         reuse_chunk(process, start_va, end_va, size, true, va))
         return NULL;
@@ -139,5 +183,5 @@ struct err *load_region_alloc(struct load_process *process, uint64_t start_va, u
 
 void load_region_free(struct load_process *process, uint64_t va, size_t bytes)
 {
-    VEC_PUSH(&process->free_chunk, (struct load_chunk){va, (uint32_t)((bytes + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP)});
+    VEC_PUSH(&process->free_chunk, (struct load_chunk){va, (uint32_t)((bytes + LOAD_CHUNK_STEP - 1) / LOAD_CHUNK_STEP * LOAD_CHUNK_STEP)});
 }

@@ -205,6 +205,7 @@ struct err *load_session_detach(struct load_session *session)
 struct err *load_session_destroy(struct load_session *session)
 {
     struct err *error = load_session_detach(session);
+    load_session_forget_meanings(session);
     load_rows_deinit(&session->row);
     VEC_FREE(&session->member);
     names_deinit(&session->names);

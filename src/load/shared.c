@@ -40,6 +40,15 @@ struct err *load_remote_mmap(struct target *target, uint64_t va, uint64_t bytes,
     return NULL;
 }
 
+void load_remote_mmap_call(const struct target *target, uint64_t va, uint64_t bytes, int protection, int flags, int fd, uint64_t offset,
+                           struct target_call *out)
+{
+    bool wide = target_width(target) == 64; /* the other call takes the offset in pages */
+    *out = (struct target_call){.number = (wide ? number64 : number32)[CALL_MMAP],
+                                .args = {va, bytes, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)fd,
+                                         wide ? offset : offset / PAGE}};
+}
+
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes)
 {
     int64_t result;

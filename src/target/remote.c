@@ -248,11 +248,25 @@ static struct err *run_to_syscall_stop(struct target *target, struct target_thre
     }
 }
 
-static struct err *call_with_frame(struct target *target, struct target_thread *thread, long number, const uint64_t args[6],
-                                   uint64_t frame_va, const uint64_t *confined_mask, int64_t *result)
+/* From the start of the stub, where the registers of the call are, to where the thread has made it. */
+static struct err *make_call(struct target *target, struct target_thread *thread, const uint64_t *confined_mask,
+                             struct user_regs_struct *regs, struct target_call *call)
+{
+    ERR_TRY(run_to_syscall_stop(target, thread));
+    if (confined_mask)
+        ERR_TRY(shorten_stub(target, thread, *confined_mask));
+    ERR_TRY(run_to_syscall_stop(target, thread));
+    if (target_ptrace(PTRACE_GETREGS, thread->tid, 0, regs))
+        return target_gone(target);
+    call->result = target->width == 64 ? (int64_t)regs->rax : (int32_t)regs->rax;
+    return NULL;
+}
+
+static struct err *call_with_frame(struct target *target, struct target_thread *thread, struct target_call *call, size_t count,
+                                   uint64_t frame_va, const uint64_t *confined_mask)
 {
     struct user_regs_struct regs = thread->regs;
-    set_call(target, &regs, number, args);
+    set_call(target, &regs, call->number, call->args);
     regs.rip = target->stub.va;
     regs.rsp = frame_va;
     regs.eflags &= ~0x100ull; /* no single step of the program's own in our code */
@@ -260,13 +274,14 @@ static struct err *call_with_frame(struct target *target, struct target_thread *
     uint64_t full = ~0ull;
     if (!target_set_regs(thread->tid, &regs) || target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof full, &full))
         return target_gone(target);
-    ERR_TRY(run_to_syscall_stop(target, thread));
-    if (confined_mask)
-        ERR_TRY(shorten_stub(target, thread, *confined_mask));
-    ERR_TRY(run_to_syscall_stop(target, thread));
-    if (target_ptrace(PTRACE_GETREGS, thread->tid, 0, &regs))
-        return target_gone(target);
-    *result = target->width == 64 ? (int64_t)regs.rax : (int32_t)regs.rax;
+    ERR_TRY(make_call(target, thread, confined_mask, &regs, call));
+    for (size_t i = 1; i < count; i++) { /* back to the start of the stub, whose frame is as it was */
+        set_call(target, &regs, call[i].number, call[i].args);
+        regs.rip = target->stub.va;
+        if (!target_set_regs(thread->tid, &regs))
+            return target_gone(target);
+        ERR_TRY(make_call(target, thread, NULL, &regs, &call[i]));
+    }
     return NULL;
 }
 
@@ -313,7 +328,8 @@ static struct err *suspend_seccomp(struct target *target, struct target_thread *
                    target->pid);
 }
 
-struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result)
+/* Makes as many of the calls as can be made in one go: *done. */
+static struct err *call_some(struct target *target, struct target_call *call, size_t count, size_t *done)
 {
     struct target_thread *thread = borrowable(target);
     if (!thread)
@@ -323,11 +339,12 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     uint64_t mask, frame_va = 0;
     bool is_confined;
     ERR_TRY(suspend_seccomp(target, thread, true, &is_confined));
+    *done = is_confined ? 1 : count; /* a thread that has a filter does not come back to the start of the stub */
     if (target_ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof mask, &mask))
         return target_gone(target);
     ERR_TRY(target_thread_leave_sequence(target, thread));
     ERR_TRY(write_frame(target, thread, mask, &frame_va));
-    struct err *error = call_with_frame(target, thread, number, args, frame_va, is_confined ? &mask : NULL, result);
+    struct err *error = call_with_frame(target, thread, call, *done, frame_va, is_confined ? &mask : NULL);
     struct err *gone = target_check(target);
     if (gone) { /* it may be the thread of another program that stands there now, under the same id */
         thread->regs_changed = false;
@@ -346,5 +363,22 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     if (!error)
         return back;
     err_free(back);
+    return error;
+}
+
+struct err *target_syscalls(struct target *target, struct target_call *call, size_t count)
+{
+    size_t done = 0;
+    for (size_t i = 0; i < count; i += done)
+        ERR_TRY(call_some(target, call + i, count - i, &done));
+    return NULL;
+}
+
+struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result)
+{
+    struct target_call call = {.number = number};
+    memcpy(call.args, args, sizeof call.args);
+    struct err *error = target_syscalls(target, &call, 1);
+    *result = call.result;
     return error;
 }

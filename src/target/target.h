@@ -196,6 +196,13 @@ struct target_thread *target_thread(struct target *target, size_t index);
 /* Makes a stopped thread perform a system call (the number is the target's own ABI's). *result is what the kernel returned, negative errno
  * included. target_remote_end() takes the code for it out of the target again; target_resume() does so too. */
 struct err *target_syscall(struct target *target, long number, const uint64_t args[6], int64_t *result);
+/* Several calls, one after the other and each whatever the one before returned, for less than that many single ones take. */
+struct target_call {
+    long number;
+    uint64_t args[6];
+    int64_t result; /* out */
+};
+struct err *target_syscalls(struct target *target, struct target_call *call, size_t count);
 /* TARGET_SCRATCH bytes that a remote call may write to, on the stack of the thread that will make it. */
 struct err *target_remote_buffer(struct target *target, uint64_t *va);
 struct err *target_remote_end(struct target *target);
