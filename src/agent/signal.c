@@ -84,7 +84,7 @@ SHOWS static const struct wire_trampoline *find_site(const struct wire_shared *s
 {
     const uint32_t *cell = (const void *)((const char *)shared + shared->index_offset);
     const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
-    uint32_t at = (uint32_t)((uint64_t)va >> WIRE_INDEX_UNIT_SHIFT) * WIRE_INDEX_FACTOR & shared->index_mask;
+    uint32_t at = wire_index_cell((uint32_t)((uint64_t)va >> WIRE_INDEX_UNIT_SHIFT)) & shared->index_mask;
     for (uint32_t value; (value = __atomic_load_n(&cell[at], __ATOMIC_ACQUIRE)) != 0; at = (at + 1) & shared->index_mask) {
         const struct wire_site *one = &site[value - 1];
         if (value == WIRE_INDEX_GONE || value > shared->site_room || !one->length)

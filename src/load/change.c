@@ -252,8 +252,10 @@ static struct err *build_site(struct change *change, struct load_function *funct
     struct load_process *process = change->process;
     struct load_module *module = function->module;
     struct load_trampoline *trampoline = &change->trampoline;
-    *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias, module->start_va,
-                        trampoline);
+    /* Where it will most likely lie. */
+    uint64_t next_va = load_region_next(process, module->start_va, module->end_va), emit_va = next_va + sizeof(struct wire_trampoline);
+    *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias,
+                        next_va ? emit_va : module->start_va, trampoline);
     if (*reason != INSN_OK)
         return NULL;
     site->trampoline_bytes = (uint32_t)trampoline->code.n;
@@ -267,8 +269,9 @@ static struct err *build_site(struct change *change, struct load_function *funct
     if (error)
         return error;
     site->trampoline_va += sizeof(struct wire_trampoline);
-    *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias, site->trampoline_va,
-                        trampoline);
+    if (!next_va || site->trampoline_va != emit_va)
+        *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias,
+                            site->trampoline_va, trampoline);
     if (*reason != INSN_OK) {
         free_trampoline(process, site);
         return NULL;
@@ -322,7 +325,7 @@ static struct err *make_sites(struct change *change, struct load_function *funct
             site->module = function->module;
             for (size_t i = 0; i < count; i++)
                 VEC_PUSH(&site->probe, function->probe.at[first + i]);
-            error = build_site(change, function, site, more + plan->windows.n - w, reason);
+            error = build_site(change, function, site, more + plan->windows.n - w - 1, reason);
             if (error || *reason != INSN_OK) {
                 load_site_destroy(site);
                 break;
@@ -398,7 +401,15 @@ static bool is_far_possible(void *context, uint64_t va, uint32_t span)
     return load_far_is_possible(question->process, question->maps, va + question->bias, span);
 }
 
-/* Sites that are there already have their islands. */
+static int by_span(const void *a, const void *b)
+{
+    const struct load_far_wish *x = a, *y = b;
+    if (x->span != y->span)
+        return x->span < y->span ? -1 : 1;
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+/* Those that can be in few places come first: the others may fit into the same pages. Sites that are there already have their islands. */
 static struct err *prepare_islands(const struct change *change, const struct replan *plan)
 {
     VEC(struct load_far_wish) wish = {0};
@@ -408,6 +419,8 @@ static struct err *prepare_islands(const struct change *change, const struct rep
             if (window->far_span)
                 VEC_PUSH(&wish, (struct load_far_wish){window->far_va + change->function.at[i]->module->bias, window->far_span});
         }
+    if (wish.n)
+        qsort(wish.at, wish.n, sizeof *wish.at, by_span);
     struct err *error = load_far_prepare(change->process, wish.at, wish.n);
     VEC_FREE(&wish);
     return error;
@@ -434,12 +447,15 @@ static struct err *plan_all(struct change *change, struct load_request *request,
     }
     target_maps_deinit(&maps);
     error = prepare_islands(change, plan);
-    size_t first = 0;
+    size_t first = 0, windows = 0;
+    for (size_t i = 0; i < change->function.n; i++)
+        windows += plan[i].windows.n;
     for (size_t i = 0; i < change->function.n && !error; i++) {
         struct load_function *function = change->function.at[i];
         enum insn_reason reason;
         drop_refused(function, &plan[i]);
-        error = make_sites(change, function, &plan[i], change->function.n - i - 1, &reason);
+        windows -= plan[i].windows.n;
+        error = make_sites(change, function, &plan[i], windows, &reason);
         if (!error && reason != INSN_OK) {
             /* No copy can be made: the function gets no probes at all. Sites made for it above are removed again in the same change. */
             function->refusal = reason;

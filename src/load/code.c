@@ -261,6 +261,7 @@ void load_code_destroy(struct load_code *code)
     for (size_t i = 0; i < code->segment_count; i++)
         free(code->segment[i].target_bits);
     load_code_free_flows(code);
+    VEC_FREE(&code->hook);
     VEC_FREE(&code->sealed);
     VEC_FREE(&code->sequence);
     free(code->segment);

@@ -12,6 +12,12 @@ struct load_range {
     uint64_t va, end_va;
 };
 
+/* An instruction at which the agent is called. */
+struct load_hook {
+    uint64_t func_va, func_size, va;
+    uint8_t action; /* enum load_action */
+};
+
 struct load_code {
     struct symbol_file *file;
     enum insn_mode mode;
@@ -34,6 +40,8 @@ struct load_code {
     int unwind_fd;              /* ... the same as a file, -1 until it is asked for */
     bool looked_for_unwind;
     bool has_small_stacks; /* see symbol_file_has_small_stacks() */
+    VEC(struct load_hook) hook; /* of signals.c: what every process that maps the file gets a probe at */
+    bool knows_hooks;
     struct load_flow **flow; /* of flows.c: a hash table of those that are kept */
     size_t flow_count, flow_room;
     VEC(struct load_flow *) old_flow; /* that hold no more, but that functions with probes may refer to */

@@ -25,7 +25,7 @@ bool load_index_add(struct load_process *process, uint32_t slot)
     if (process->index_used + (last - first + 1) > mask / 4 * 3)
         return false;
     for (uint64_t unit = first; unit <= last; unit++) {
-        uint32_t at = (uint32_t)unit * WIRE_INDEX_FACTOR & mask;
+        uint32_t at = wire_index_cell((uint32_t)unit) & mask;
         while (cell[at] && cell[at] != WIRE_INDEX_GONE)
             at = (at + 1) & mask;
         store(&cell[at], slot + 1);
@@ -39,7 +39,7 @@ void load_index_remove(struct load_process *process, uint32_t slot)
     const struct wire_site *site = &load_shared_sites(process->shared)[slot];
     uint32_t mask = process->shared->index_mask, *cell = cells(process);
     for (uint64_t unit = site->va >> WIRE_INDEX_UNIT_SHIFT; unit <= last_unit(site); unit++) {
-        uint32_t at = (uint32_t)unit * WIRE_INDEX_FACTOR & mask;
+        uint32_t at = wire_index_cell((uint32_t)unit) & mask;
         while (cell[at] && cell[at] != slot + 1)
             at = (at + 1) & mask;
         if (!cell[at])

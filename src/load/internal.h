@@ -122,6 +122,7 @@ struct load_process {
     VEC(struct load_table) table;                   /* of stacks.c, as the next */
     VEC(struct load_table_place) table_place;
     bool tid_known;
+    bool was_held;                 /* it stood before its first instruction when it was prepared */
     bool follow;                   /* stay attached, to see what it and its children execute */
     int wake_fd;                   /* see load_process_follow() */
     VEC(struct target *) executed; /* that have executed another program, stopped */
@@ -157,6 +158,8 @@ struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t byte
 enum { LOAD_CHUNK_STEP = 16 };
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
                               uint64_t *va);
+/* Where the next piece will be, if it is no large one; 0: that can not be told. */
+uint64_t load_region_next(const struct load_process *process, uint64_t start_va, uint64_t end_va);
 /* Maps exactly there, with its journal entry. ERR_PLACE: something is there by now. */
 enum { LOAD_MAP_ATTEMPTS = 20 };
 struct err *load_region_map_at(struct load_process *process, uint64_t va, uint64_t bytes);

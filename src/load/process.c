@@ -78,7 +78,7 @@ static struct load_code *find_code(const struct load_cache *cache, const struct 
 }
 
 /* *image: what was read of the kernel's code, to be kept with it or freed. */
-static struct err *read_code(struct load_process *process, struct load_module *module, int fd, uint8_t **image)
+static struct err *read_code(struct load_process *process, struct load_module *module, int fd, bool only_known, uint8_t **image)
 {
     struct symbol_file *file;
     struct stat status = {0};
@@ -91,7 +91,7 @@ static struct err *read_code(struct load_process *process, struct load_module *m
             return err_errno(ERR_FILE, errno, "%s", module->path);
     }
     module->code = find_code(process->cache, &status, *image);
-    if (module->code)
+    if (module->code || only_known)
         return NULL;
     ERR_TRY(symbol_file_open_fd(fd, module->path, &file));
     if (symbol_file_width(file) != target_width(process->target)) {
@@ -105,7 +105,7 @@ static struct err *read_code(struct load_process *process, struct load_module *m
     return NULL;
 }
 
-static struct err *open_module(struct load_process *process, struct load_module *module)
+static struct err *open_module(struct load_process *process, struct load_module *module, bool only_known)
 {
     int fd;
     struct target_map map = {.path = module->path, .start_va = module->start_va, .end_va = module->first_end_va, .inode = module->inode};
@@ -114,10 +114,10 @@ static struct err *open_module(struct load_process *process, struct load_module 
     else
         ERR_TRY(target_open_mapped_file(process->target, &map, &fd));
     uint8_t *image = NULL;
-    struct err *error = read_code(process, module, fd, &image);
+    struct err *error = read_code(process, module, fd, only_known, &image);
     free(image);
     close(fd);
-    if (error)
+    if (error || !module->code)
         return error;
     load_claims_init(&module->claims, module->code);
     size_t count;
@@ -132,7 +132,7 @@ static struct err *open_module(struct load_process *process, struct load_module 
 
 struct err *load_module_open(struct load_process *process, struct load_module *module)
 {
-    struct err *error = module->code ? NULL : open_module(process, module);
+    struct err *error = module->code ? NULL : open_module(process, module, false);
     if (error && error->code == ERR_SYSTEM && !process->shortage)
         process->shortage = err_new(error->code, "%s", error->message);
     return error;
@@ -143,6 +143,13 @@ struct err *load_process_shortage(struct load_process *process)
     struct err *shortage = process->shortage;
     process->shortage = NULL;
     return shortage;
+}
+
+bool load_module_open_known(struct load_process *process, struct load_module *module)
+{
+    if (!module->code)
+        err_free(open_module(process, module, true)); /* what can not be read is not known */
+    return module->code;
 }
 
 /* ---- modules ---- */
@@ -415,6 +422,7 @@ struct err *load_process_create(struct target *target, struct load_cache *cache,
     process->cache = cache;
     process->program_mark = target_program_mark(target_pid(target));
     bool hold = target_thread_count(target) != 0; /* a command that was just started stays stopped */
+    process->was_held = hold;
     struct err *error = load_recover(target);
     uint64_t start_ns = clock_now_ns();
     if (!error)
@@ -473,7 +481,9 @@ static struct err *revert_children(struct load_process *process)
     char *name = memory_format("/memfd:%s ", process->memfd_name);
     target_pids pids = {0};
     struct err *first = NULL;
-    target_find_by_map(name, target_pid(process->target), &pids);
+    /* Who follows a process from its first instruction is told of every child. */
+    if (!process->follow || !process->was_held || target_has_forked(process->target))
+        target_find_by_map(name, target_pid(process->target), &pids);
     for (size_t i = 0; i < pids.n; i++) {
         struct target *child = NULL;
         pid_t parent;

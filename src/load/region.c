@@ -166,6 +166,17 @@ static bool take_fresh(struct load_process *process, uint64_t start_va, uint64_t
     return false;
 }
 
+uint64_t load_region_next(const struct load_process *process, uint64_t start_va, uint64_t end_va)
+{
+    enum { LEAST = 4096 }; /* more than a trampoline takes */
+    for (size_t i = process->region.n; i-- > 0 && !process->free_chunk.n;) {
+        const struct load_region *region = &process->region.at[i];
+        if (region->bytes - region->used >= LEAST && in_reach(process, region->va, region->bytes, start_va, end_va))
+            return region->va + region->used;
+    }
+    return 0;
+}
+
 struct err *load_region_alloc(struct load_process *process, uint64_t start_va, uint64_t end_va, size_t bytes, size_t more_to_come,
                               uint64_t *va)
 {

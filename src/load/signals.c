@@ -246,14 +246,76 @@ void load_process_signals_done(struct load_process *process)
             load_live_set_handler(process->live, i, WIRE_HANDLER_KNOWN);
 }
 
+/* ---- what every process that maps a file gets ---- */
+
+static bool is_hook(const struct load_request *request, const struct load_module *module)
+{
+    uint8_t action = request->probe.action;
+    return request->module == module && (action == LOAD_CALL_ACTION || action == LOAD_CALL_GO_ON || action == LOAD_CALL_GO_ON_BARE);
+}
+
+/* What is not the file's may have been looked at in its place. */
+static bool has_text_of_file(struct load_process *process, const struct load_module *module)
+{
+    enum { PIECE = 64 << 10 };
+    uint8_t *bytes = memory_alloc(PIECE);
+    bool same = true;
+    for (size_t i = 0; i < module->code->segment_count; i++) {
+        const struct load_segment *segment = &module->code->segment[i];
+        for (uint64_t at = 0; at < segment->size && same; at += PIECE) {
+            size_t size = segment->size - at < PIECE ? (size_t)(segment->size - at) : PIECE;
+            same = target_read_some(process->target, segment->va + module->bias + at, bytes, size) == size &&
+                   !memcmp(bytes, segment->bytes + at, size);
+        }
+    }
+    free(bytes);
+    return same;
+}
+
+static void keep_hooks(struct load_process *process, const struct load_module *module, const load_requests *found)
+{
+    if (!module->code || module->code->knows_hooks || !has_text_of_file(process, module))
+        return;
+    for (size_t i = 0; i < found->n; i++) {
+        const struct load_request *request = &found->at[i];
+        if (is_hook(request, module))
+            VEC_PUSH(&module->code->hook,
+                     (struct load_hook){request->func_va, request->func_size, request->probe.va, request->probe.action});
+    }
+    module->code->knows_hooks = true;
+}
+
+static void add_hooks(struct load_module *module, load_requests *out)
+{
+    for (size_t i = 0; i < module->code->hook.n; i++) {
+        const struct load_hook *hook = &module->code->hook.at[i];
+        VEC_PUSH(out, (struct load_request){.module = module,
+                                            .func_va = hook->func_va,
+                                            .func_size = hook->func_size,
+                                            .probe = {.va = hook->va, .action = hook->action}});
+    }
+}
+
 struct err *load_process_signal_requests(struct load_process *process, load_requests *out)
 {
+    bool keeps = !target_has_seccomp(process->target); /* what the agent is not called for there it is called for elsewhere */
+    for (size_t i = 0; i < process->module.n; i++) {
+        struct load_module *module = process->module.at[i];
+        if (module->scanned || !keeps || !load_module_open_known(process, module) || !module->code->knows_hooks)
+            continue;
+        add_hooks(module, out);
+        module->scanned = true;
+    }
     ERR_TRY(load_calls_find(process, out));
     follow_wanted(process, out);
     for (size_t i = 0; i < process->module.n; i++) {
-        if (!process->module.at[i]->scanned)
-            follow_contexts(process, process->module.at[i], out);
-        process->module.at[i]->scanned = true;
+        struct load_module *module = process->module.at[i];
+        if (module->scanned)
+            continue;
+        follow_contexts(process, module, out);
+        if (keeps)
+            keep_hooks(process, module, out);
+        module->scanned = true;
     }
     return NULL;
 }

@@ -34,17 +34,22 @@ static void remove_at(struct record_run *run, struct record_process *process, si
     memmove(&process->mapping.at[at], &process->mapping.at[at + 1], (--process->mapping.n - at) * sizeof *process->mapping.at);
 }
 
+/* Memory of no file, as code is put into that is made while the program runs; ours is, too. */
+static bool is_nothing(const char *path)
+{
+    return !path[0] || !strcmp(path, "//anon");
+}
+
 static const char *name_of(const struct target_map *map)
 {
-    bool is_nothing = !map->path[0] || !strcmp(map->path, "//anon");
-    return is_nothing ? "[generated]" : map->path;
+    return is_nothing(map->path) ? "[generated]" : map->path;
 }
 
 static void insert(struct record_run *run, struct record_process *process, const struct target_map *map, uint64_t time_ns)
 {
     struct unwind_found found = {0};
     bool is_found = process->unwind && unwind_process_find(process->unwind, map->start_va, &found);
-    if (process->unwind && !is_found && !process->has_ended) {
+    if (process->unwind && !is_found && !process->has_ended && !is_nothing(map->path)) {
         err_free(unwind_process_refresh(process->unwind));
         is_found = unwind_process_find(process->unwind, map->start_va, &found);
     }
@@ -87,11 +92,11 @@ void record_add_mapping(struct record_run *run, struct record_process *process, 
                                 .inode = map->inode,
                                 .readable = true,
                                 .executable = true,
-                                .path = map->path};
+                                .path = is_nothing(map->path) ? "" : map->path};
     if (map->start_va >= map->end_va)
         return;
     /* Where the kernel gives a build-id it has no inode, and the process is asked: it may be gone. */
-    if (process->unwind && map->inode)
+    if (process->unwind && (map->inode || is_nothing(map->path)))
         unwind_process_map(process->unwind, &as_map);
     else if (process->unwind)
         err_free(unwind_process_refresh(process->unwind));

@@ -53,6 +53,7 @@ struct target {
     VEC(struct target_restart) restart;   /* one a thread */
     struct target_tracer *tracer;         /* of its threads (tracer.c); NULL: the main thread */
     bool stop_again;                      /* some thread was found to have a filter and is not its to trace */
+    bool has_forked;                      /* a child was told of, ever */
     VEC(pid_t) forked;                    /* children that target_next_child() has not given out */
     bool executed;
     bool follow;             /* see target_follow() */

@@ -39,14 +39,13 @@ size_t target_peek(pid_t pid, uint64_t va, void *bytes, size_t size)
     return done;
 }
 
-struct err *target_peek_maps(pid_t pid, struct target_maps *out)
+static bool read_maps(pid_t pid, pid_t tid, struct target_maps *out)
 {
-    memset(out, 0, sizeof *out);
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/maps", pid, target_live_task(pid));
+    snprintf(path, sizeof path, "/proc/%d/task/%d/maps", pid, tid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return ended(pid);
+        return false;
     size_t used = 0, room = 0;
     ssize_t got;
     do {
@@ -57,26 +56,53 @@ struct err *target_peek_maps(pid_t pid, struct target_maps *out)
     } while (got > 0);
     close(fd);
     out->text[used] = 0;
-    if (used == 0)
+    return used;
+}
+
+/* A number up to `end`, which must follow it. NULL: there is no such. */
+static char *number(char *at, int base, char end, uint64_t *out)
+{
+    char *after;
+    *out = strtoull(at, &after, base);
+    return after != at && *after == end ? after + 1 : NULL;
+}
+
+/* As in proc(5): START-END rwxp OFFSET MAJOR:MINOR INODE, spaces, and a path that may be missing. */
+static bool parse_line(char *line, struct target_map *out)
+{
+    uint64_t major, minor;
+    enum { PROTECTION = 5 };
+    char *at = number(line, 16, '-', &out->start_va);
+    at = at ? number(at, 16, ' ', &out->end_va) : NULL;
+    const char *protection = at;
+    if (!at || strnlen(at, PROTECTION) < PROTECTION)
+        return false;
+    at = number(at + PROTECTION, 16, ' ', &out->file_offset);
+    at = at ? number(at, 16, ':', &major) : NULL;
+    at = at ? number(at, 16, ' ', &minor) : NULL;
+    at = at ? number(at, 10, ' ', &out->inode) : NULL;
+    if (!at)
+        return false;
+    out->device = major << 32 | minor;
+    out->readable = protection[0] == 'r';
+    out->writable = protection[1] == 'w';
+    out->executable = protection[2] == 'x';
+    out->shared = protection[3] == 's';
+    out->path = at + strspn(at, " ");
+    return true;
+}
+
+struct err *target_peek_maps(pid_t pid, struct target_maps *out)
+{
+    memset(out, 0, sizeof *out);
+    /* The memory of a process whose first thread has ended is that of any other thread. */
+    if (!read_maps(pid, pid, out) && !read_maps(pid, target_live_task(pid), out))
         return target_maps_deinit(out), ended(pid);
     for (char *line = out->text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
-        unsigned long long start, stop, offset, inode;
-        unsigned major, minor;
-        char prot[5];
-        int name = 0;
-        if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &stop, prot, &offset, &major, &minor, &inode, &name) < 7)
-            continue;
-        VEC_PUSH(&out->map, (struct target_map){.start_va = start,
-                                                .end_va = stop,
-                                                .file_offset = offset,
-                                                .inode = inode,
-                                                .device = (uint64_t)major << 32 | minor,
-                                                .readable = prot[0] == 'r',
-                                                .writable = prot[1] == 'w',
-                                                .executable = prot[2] == 'x',
-                                                .shared = prot[3] == 's',
-                                                .path = line + name});
+        struct target_map map;
+        if (parse_line(line, &map))
+            VEC_PUSH(&out->map, map);
     }
     return NULL;
 }

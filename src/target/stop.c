@@ -159,8 +159,10 @@ bool target_thread_note(struct target *target, struct target_thread *thread, int
     int event = status >> 16;
     thread->signal = event || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
     unsigned long child;
-    if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !target_ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child))
+    if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) && !target_ptrace(PTRACE_GETEVENTMSG, thread->tid, 0, &child)) {
+        target->has_forked = true;
         VEC_PUSH(&target->forked, (pid_t)child);
+    }
     target->executed |= event == PTRACE_EVENT_EXEC;
     thread->in_event = event && event != PTRACE_EVENT_STOP;
     thread->group_stop = event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;

@@ -174,6 +174,8 @@ bool target_take_back(pid_t tid, int *status);
 void target_wait_for_leaving(uint64_t ns);
 /* False when the thread is not one of the target's. */
 bool target_handle_stop(struct target *target, pid_t tid, int status);
+/* Whether the kernel has told of a child since the target is kept. */
+bool target_has_forked(const struct target *target);
 /* A child that the kept target forked; it is traced and stopped. NULL when there is none. The child has the same traps. */
 struct target *target_next_child(struct target *target);
 /* Of a kept target: it, and the children it forks, stop when they execute another program. */

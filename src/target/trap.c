@@ -278,6 +278,11 @@ struct target *target_open_forked(struct target *parent, pid_t pid)
     return child;
 }
 
+bool target_has_forked(const struct target *target)
+{
+    return target->has_forked;
+}
+
 struct target *target_next_child(struct target *target)
 {
     if (target->to_give.n)

@@ -175,11 +175,16 @@ struct wire_trampoline {
 #define WIRE_TRAMPOLINE_MAGIC 0x9d2c5680f3b1a64dull
 
 /* The hash table of sites. A cell is 0 (free), WIRE_INDEX_GONE, or the number of a site plus one. A site is found from every 16-byte unit
- * that its `extent` bytes (an island: its first byte) lie in: unit u from cell (uint32_t)u * WIRE_INDEX_FACTOR & index_mask on, up to a
- * free one. */
+ * that its `extent` bytes (an island: its first byte) lie in: unit u from cell wire_index_cell(u) & index_mask on, up to a free one. The
+ * 256 units of a page of code have cells side by side, so the table takes few pages when few pages of code have sites. */
 #define WIRE_INDEX_GONE 0xffffffffu
 #define WIRE_INDEX_FACTOR 2654435761u
-enum { WIRE_INDEX_UNIT_SHIFT = 4 };
+enum { WIRE_INDEX_UNIT_SHIFT = 4, WIRE_INDEX_GROUP_SHIFT = 8 };
+static inline __attribute__((always_inline)) uint32_t wire_index_cell(uint32_t unit)
+{
+    const uint32_t group = (1u << WIRE_INDEX_GROUP_SHIFT) - 1;
+    return ((unit >> WIRE_INDEX_GROUP_SHIFT) * WIRE_INDEX_FACTOR & ~group) | (unit & group);
+}
 
 /* What the agent keeps in a signal frame whose pc it has changed for the handler to see, in two words of the process's width that the
  * kernel leaves alone (64 bit: the last of sigcontext.reserved1; 32 bit: the retcode of frames with siginfo, else the unused old fpstate):
