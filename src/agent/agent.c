@@ -150,7 +150,7 @@ WAITS static void remove_traps(const struct wire_shared *shared)
     const uint64_t path[2] = {0x65732f636f72702full, 0x006d656d2f666cull}; /* "/proc/self/mem" */
     const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
     long fd = call(NR_OPEN, path, READ_WRITE | CLOSE_ON_EXEC, 0, 0);
-    for (uint32_t i = 0; fd >= 0 && i < shared->site_count && i < shared->site_room; i++)
+    for (uint32_t i = 0; fd >= 0 && i < shared->site_count && i < process_of(shared)->site_limit; i++)
         if (site[i].length == 1 && site[i].patched[0] == 0xcc && *(const volatile uint8_t *)(uintptr_t)site[i].va == 0xcc)
             agent_pwrite(fd, site[i].original, 1, (uintptr_t)site[i].va);
     if (fd >= 0)
@@ -186,7 +186,7 @@ void agent_trap(int number, void *info, void *context)
     const struct wire_shared *shared = (const void *)(uintptr_t)agent_shared_va;
     const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
     uintptr_t *pc = (uintptr_t *)((char *)context + CONTEXT_PC_OFFSET), va = *pc - 1;
-    for (uint32_t i = 0; i < shared->site_count; i++)
+    for (uint32_t i = 0; i < shared->site_count && i < process_of(shared)->site_limit; i++)
         if (site[i].va == va && site[i].length == 1 && site[i].patched[0] == 0xcc) {
             *pc = (uintptr_t)site[i].trampoline_va;
             return;

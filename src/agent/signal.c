@@ -82,12 +82,14 @@ SHOWS static uintptr_t find_copy(const struct wire_shared *shared, const struct 
 /* The trampoline of the window that `va` lies in, or with `island` of the island that begins there. */
 SHOWS static const struct wire_trampoline *find_site(const struct wire_shared *shared, uintptr_t va, bool island, uintptr_t *site_va)
 {
-    const uint32_t *cell = (const void *)((const char *)shared + shared->index_offset);
+    const struct wire_process *process = (const void *)(uintptr_t)shared->process_va;
+    uintptr_t index = __atomic_load_n((const uintptr_t *)&process->index, __ATOMIC_ACQUIRE);
+    const uint32_t *cell = (const void *)((const char *)shared + index / WIRE_INDEX_STEP * WIRE_INDEX_STEP);
     const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
-    uint32_t at = wire_index_cell((uint32_t)((uint64_t)va >> WIRE_INDEX_UNIT_SHIFT)) & shared->index_mask;
-    for (uint32_t value; (value = __atomic_load_n(&cell[at], __ATOMIC_ACQUIRE)) != 0; at = (at + 1) & shared->index_mask) {
+    uint32_t mask = (1u << index % WIRE_INDEX_STEP) - 1, at = wire_index_cell((uint32_t)((uint64_t)va >> WIRE_INDEX_UNIT_SHIFT)) & mask;
+    for (uint32_t value; (value = __atomic_load_n(&cell[at], __ATOMIC_ACQUIRE)) != 0; at = (at + 1) & mask) {
         const struct wire_site *one = &site[value - 1];
-        if (value == WIRE_INDEX_GONE || value > shared->site_room || !one->length)
+        if (value == WIRE_INDEX_GONE || value > process->site_limit || !one->length)
             continue;
         if (island ? one->extent || one->va != va : va - (uintptr_t)one->va >= one->extent)
             continue;
@@ -156,7 +158,8 @@ SHOWS static const struct wire_trampoline *find_trap(const struct wire_shared *s
     uintptr_t site_va;
     const struct wire_trampoline *trampoline = find_site(shared, va, false, &site_va);
     const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
-    for (uint32_t i = 0; trampoline && i < shared->site_count && i < shared->site_room; i++)
+    const struct wire_process *process = (const void *)(uintptr_t)shared->process_va;
+    for (uint32_t i = 0; trampoline && i < shared->site_count && i < process->site_limit; i++)
         if (site[i].va == va && site[i].length == 1 && site[i].patched[0] == 0xcc)
             return trampoline;
     return 0;

@@ -122,12 +122,12 @@ static void lay_out_map(struct wire_map *map, const struct wire_map_type *type, 
     *end += (uint64_t)map->nodes * map->node_bytes;
 }
 
-static bool takes_stacks(const struct wire_stream *stream)
+static bool has_op(const struct wire_stream *stream, enum wire_op op)
 {
     for (int m = 0; m < WIRE_MODELS; m++) {
         const struct wire_insn *code = (const void *)((const char *)stream + stream->code_offset[m]);
         for (uint32_t i = 0; i < stream->code_count[m]; i++)
-            if (code[i].op == WIRE_USTACK)
+            if (code[i].op == op)
                 return true;
     }
     return false;
@@ -153,15 +153,16 @@ static uint32_t largest_frame(const struct wire_stream *stream)
     return largest;
 }
 
+/* What a stream does not use takes little room: without records of its own its rings have those of errors only. */
 static void lay_out(struct drain_session *session, const struct wire_stream *stream, const struct drain_options *options)
 {
-    enum { PAGE = 4096, RING_BYTES = 4 << 20, RINGS_MOST = 16, FRAMES = 128 };
+    enum { PAGE = 4096, RING_BYTES = 4 << 20, ERROR_RING_BYTES = 1 << 20, RINGS_MOST = 16, FRAMES = 128 };
     uint32_t processors = power_from((uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     struct wire_session *layout = &session->layout;
     *layout = (struct wire_session){
         .magic = WIRE_SESSION_MAGIC,
         .ring_count = processors * 2 < RINGS_MOST ? processors * 2 : RINGS_MOST,
-        .ring_bytes = options->ring_bytes ? options->ring_bytes : RING_BYTES,
+        .ring_bytes = options->ring_bytes ? options->ring_bytes : has_op(stream, WIRE_EMIT) ? RING_BYTES : ERROR_RING_BYTES,
         .map_count = stream->map_count,
         .data_bytes = stream->data_bytes,
         .frame_count = FRAMES,
@@ -170,6 +171,8 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
         .lossless = options->lossless,
         .has_rdpid = has_rdpid(),
     };
+    if (!options->ring_bytes && options->rings_bytes / layout->ring_count > layout->ring_bytes)
+        layout->ring_bytes = options->rings_bytes / layout->ring_count;
     layout->maps_offset = round_up(sizeof *layout, 64);
     layout->data_offset = round_up(layout->maps_offset + (uint64_t)layout->map_count * sizeof(struct wire_map), 64);
     uint64_t end = round_up(layout->data_offset + layout->data_bytes, PAGE);
@@ -191,7 +194,7 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     session->guard = memory_zero(layout->map_count, sizeof *session->guard);
     for (uint32_t i = 0; i < layout->map_count; i++)
         lay_out_map(&session->map[i], &stream_maps(stream)[i], processors, layout->map_count, map_states + i * 64, &end);
-    if (takes_stacks(stream))
+    if (has_op(stream, WIRE_USTACK))
         lay_out_stacks(layout, options->stack_nodes, &end);
     layout->bytes = round_up(end, PAGE);
 }

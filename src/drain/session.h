@@ -55,7 +55,8 @@ void drain_clock_read(struct drain_clock *clock);
 
 struct drain_options {
     struct drain_clock clock;
-    uint32_t ring_bytes;  /* of each ring, a power of two; 0: as is usual */
+    uint32_t ring_bytes;  /* of each ring, a power of two; 0: as is usual, or: */
+    uint32_t rings_bytes; /* of all rings together, a power of two, if that gives each more than is usual */
     uint32_t stack_nodes; /* of a stream that takes stacks; 0: as is usual */
     bool lossless;
 };

@@ -86,7 +86,8 @@ static void put_fire(struct emitter *emit, const struct load_probe *probe, uint6
     case LOAD_COUNT:
         note_pc(emit, here(emit), origin_va, WIRE_PC_FIRE, 0, probe->counter);
         put(emit, bytes,
-            fire_count_emit(fire->mode, fire->counters_va + 8ull * probe->counter, fire->shard_mask, fire->shard_shift, bytes));
+            fire_count_emit(fire->mode, fire->counters_va + wire_counter_offset(probe->counter, fire->block_bytes), fire->shard_mask,
+                            WIRE_SHARD_SHIFT, bytes));
         break;
     case LOAD_CLAUSE:
         note_pc(emit, here(emit), origin_va, WIRE_PC_CLAUSE, 0, probe->counter);

@@ -32,8 +32,8 @@ struct load_probe {
 /* Addresses in the process that firing code uses. */
 struct load_fire_context {
     enum insn_mode mode;
-    uint64_t counters_va;
-    uint32_t shard_mask, shard_shift;
+    uint64_t counters_va, block_bytes; /* wire_counter_offset() */
+    uint32_t shard_mask;
     uint64_t agent_va, shared_va; /* LOAD_CALL_...: the agent, and the argument of its functions */
 };
 

@@ -2,9 +2,11 @@
  * each change of it is one store, and a cell that others are found behind is marked, not freed. */
 #include "load/internal.h"
 
+#include <stddef.h>
+
 static uint32_t *cells(const struct load_process *process)
 {
-    return (void *)((char *)process->shared + process->shared->index_offset);
+    return (void *)((char *)process->shared + process->index_offset);
 }
 
 static uint64_t last_unit(const struct wire_site *site)
@@ -17,27 +19,56 @@ static void store(uint32_t *cell, uint32_t value)
     __atomic_store_n(cell, value, __ATOMIC_RELEASE);
 }
 
-bool load_index_add(struct load_process *process, uint32_t slot)
+uint64_t load_index_word(const struct load_process *process)
+{
+    uint64_t shift = 0;
+    while (1u << shift < process->index_cells)
+        shift++;
+    return process->index_offset | shift;
+}
+
+static void add(struct load_process *process, uint32_t slot)
 {
     const struct wire_site *site = &load_shared_sites(process->shared)[slot];
-    uint32_t mask = process->shared->index_mask, *cell = cells(process);
-    uint64_t first = site->va >> WIRE_INDEX_UNIT_SHIFT, last = last_unit(site);
-    if (process->index_used + (last - first + 1) > mask / 4 * 3)
-        return false;
-    for (uint64_t unit = first; unit <= last; unit++) {
+    uint32_t mask = process->index_cells - 1, *cell = cells(process);
+    for (uint64_t unit = site->va >> WIRE_INDEX_UNIT_SHIFT, last = last_unit(site); unit <= last; unit++) {
         uint32_t at = wire_index_cell((uint32_t)unit) & mask;
         while (cell[at] && cell[at] != WIRE_INDEX_GONE)
             at = (at + 1) & mask;
         store(&cell[at], slot + 1);
         process->index_used++;
     }
-    return true;
+}
+
+/* Everything is put into the next table, which is twice as large; then the process is told of it. */
+static struct err *grow(struct load_process *process)
+{
+    uint64_t bytes = process->index_cells * sizeof(uint32_t), offset = process->index_offset + bytes;
+    ERR_TRY(load_extent_need(process, LOAD_EXTENT_INDEX, offset - process->extent[LOAD_EXTENT_INDEX].offset + 2 * bytes));
+    process->index_offset = offset;
+    process->index_cells *= 2;
+    process->index_used = 0;
+    for (uint32_t i = 0; i < process->shared->site_count; i++)
+        if (load_shared_sites(process->shared)[i].length)
+            add(process, i);
+    uint64_t word = load_index_word(process);
+    return target_write(process->target, process->process_va + offsetof(struct wire_process, index), &word, sizeof word);
+}
+
+struct err *load_index_add(struct load_process *process, uint32_t slot)
+{
+    const struct wire_site *site = &load_shared_sites(process->shared)[slot];
+    uint64_t units = last_unit(site) - (site->va >> WIRE_INDEX_UNIT_SHIFT) + 1;
+    if (process->index_used + units > process->index_cells / 4 * 3)
+        return grow(process); /* the slot's site among all others */
+    add(process, slot);
+    return NULL;
 }
 
 void load_index_remove(struct load_process *process, uint32_t slot)
 {
     const struct wire_site *site = &load_shared_sites(process->shared)[slot];
-    uint32_t mask = process->shared->index_mask, *cell = cells(process);
+    uint32_t mask = process->index_cells - 1, *cell = cells(process);
     for (uint64_t unit = site->va >> WIRE_INDEX_UNIT_SHIFT; unit <= last_unit(site); unit++) {
         uint32_t at = wire_index_cell((uint32_t)unit) & mask;
         while (cell[at] && cell[at] != slot + 1)

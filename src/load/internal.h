@@ -77,6 +77,24 @@ struct load_pc_map {
     size_t count;
 };
 
+/* A table that grows, in one of the memories that the process shares with us: as much of it as the process maps. */
+enum load_extent_kind {
+    LOAD_EXTENT_SITES,
+    LOAD_EXTENT_PCS,
+    LOAD_EXTENT_INDEX,
+    LOAD_EXTENT_PLACE_PCS,
+    LOAD_EXTENT_BIASES,
+    LOAD_EXTENT_SPACES,
+    LOAD_EXTENT_COUNTERS, /* from here on, of the live memory */
+    LOAD_EXTENT_PLACES,
+    LOAD_EXTENTS
+};
+struct load_extent {
+    uint64_t offset;      /* in the memory */
+    uint64_t va;          /* in the process */
+    uint64_t bytes, most; /* that are mapped, and that there are in the memory: both whole pages */
+};
+
 struct load_process {
     struct target *target;
     VEC(struct target *) child; /* forked while traps are in place: they have the traps too */
@@ -89,6 +107,7 @@ struct load_process {
     struct load_live *live;
     struct load_live_places places; /* of the live memory in the process */
     uint32_t counter_room;
+    struct load_extent extent[LOAD_EXTENTS];
     struct load_fire_context fire;
     VEC(struct load_module *) module;
     VEC(struct load_module *) ghost; /* that are not mapped as they were, but parts of whose patched code are still there */
@@ -101,7 +120,8 @@ struct load_process {
     VEC(struct load_chunk) free_chunk; /* trampolines that may be used again */
     VEC(struct load_pc_block) free_pcs;
     VEC(uint32_t) free_sites;                      /* journal slots */
-    uint64_t index_used;                           /* cells of the index */
+    uint64_t index_offset;                         /* in the journal's memory: the table of sites that is used */
+    uint32_t index_cells, index_used;              /* of it; index_cells is a power of two */
     VEC(uint64_t) followed;                        /* handlers and restorers that were given a probe, or could not be */
     uint64_t agent_clause_va, agent_clause_end_va; /* code of the agent that clauses call */
     uint64_t agent_ring_end_va;                    /* its first part, up to here, writes records */
@@ -203,11 +223,19 @@ void load_signals_activate(struct load_process *process, const struct load_reque
 /* The kernel's code in the process as a module, NULL when it has none. */
 struct load_module *load_vdso(struct load_process *process);
 
+/* process.c: of a counter or a place. */
+struct err *load_process_new_number(struct load_process *process, uint32_t *number);
+
 /* program.c: private memory for struct wire_process, whose first page a fork wipes. */
 struct err *load_process_map_private(struct load_process *process);
 /* ... the clause's body that the pc is in, or NULL. */
 const struct load_body *load_process_body_at(const struct load_process *process, uint64_t pc);
 void load_bodies_deinit(struct load_process *process);
+
+/* extent.c: so many bytes of the table are mapped. ERR_PLACE: there is no room for them. */
+struct err *load_extent_need(struct load_process *process, enum load_extent_kind kind, uint64_t bytes);
+/* Maps as much of all tables as they have `bytes`, and the heads of both memories. */
+struct err *load_extent_map_all(struct load_process *process, const int remote_fd[2]);
 
 /* journal.c */
 struct err *load_journal_add(struct load_process *process, struct load_site *site, uint64_t bias, const struct load_trampoline *trampoline);
@@ -215,8 +243,11 @@ struct err *load_journal_add(struct load_process *process, struct load_site *sit
 void load_journal_remove_sites(struct load_process *process, struct load_site *site);
 void load_journal_remove_pcs(struct load_process *process, struct load_site *site);
 
-/* index.c: a journal slot's site becomes known to the agent by its address. False when there is no room. */
-bool load_index_add(struct load_process *process, uint32_t slot);
+/* index.c: a journal slot's site becomes known to the agent by its address. */
+struct err *load_index_add(struct load_process *process, uint32_t slot);
+/* As struct wire_process has it. */
+uint64_t load_index_word(const struct load_process *process);
+uint32_t load_site_limit(const struct load_process *process);
 void load_index_remove(struct load_process *process, uint32_t slot);
 
 /* move.c: where a thread in our code stands in the program's. */

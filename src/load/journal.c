@@ -1,11 +1,27 @@
 #include "load/internal.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static struct err *full(const struct load_process *process)
 {
     return err_new(ERR_PLACE, "process %d: too many probes for the shared memory that was set up (%u counters)",
                    target_pid(process->target), process->counter_room);
+}
+
+uint32_t load_site_limit(const struct load_process *process)
+{
+    return (uint32_t)(process->extent[LOAD_EXTENT_SITES].bytes / sizeof(struct wire_site));
+}
+
+static struct err *need_sites(struct load_process *process, uint32_t count)
+{
+    uint32_t before = load_site_limit(process);
+    ERR_TRY(load_extent_need(process, LOAD_EXTENT_SITES, count * sizeof(struct wire_site)));
+    uint32_t limit = load_site_limit(process);
+    if (limit == before)
+        return NULL;
+    return target_write(process->target, process->process_va + offsetof(struct wire_process, site_limit), &limit, sizeof limit);
 }
 
 static struct err *take_site(struct load_process *process, uint64_t va, uint64_t trampoline_va, const uint8_t *original,
@@ -18,6 +34,7 @@ static struct err *take_site(struct load_process *process, uint64_t va, uint64_t
         *slot = shared->site_count;
     else
         return full(process);
+    ERR_TRY(need_sites(process, *slot + 1));
     struct wire_site *site = &load_shared_sites(shared)[*slot];
     site->va = va;
     site->trampoline_va = trampoline_va;
@@ -27,7 +44,7 @@ static struct err *take_site(struct load_process *process, uint64_t va, uint64_t
     __atomic_store_n(&site->length, (uint8_t)length, __ATOMIC_RELEASE);
     if (*slot == shared->site_count)
         __atomic_store_n(&shared->site_count, shared->site_count + 1, __ATOMIC_RELEASE);
-    return load_index_add(process, *slot) ? NULL : full(process);
+    return load_index_add(process, *slot);
 }
 
 static void give_site(struct load_process *process, uint32_t slot)
@@ -63,8 +80,10 @@ static struct err *take_pcs(struct load_process *process, const struct wire_pc *
             return full(process);
         fresh = false;
     }
-    if (fresh)
+    if (fresh) {
         *first = shared->pc_count;
+        ERR_TRY(load_extent_need(process, LOAD_EXTENT_PCS, (*first + count) * sizeof(struct wire_pc)));
+    }
     memcpy(load_shared_pcs(shared) + *first, pc, count * sizeof *pc);
     if (fresh)
         __atomic_store_n(&shared->pc_count, shared->pc_count + count, __ATOMIC_RELEASE);

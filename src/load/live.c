@@ -16,30 +16,27 @@
 struct load_live {
     struct wire_live *memory;
     int fd;
-    uint64_t bytes, places_offset;
+    uint64_t bytes, places_offset, block_bytes;
     uint32_t counter_room;
-    uint32_t shard_mask, shard_shift;
+    uint32_t shard_mask;
     uint32_t answered; /* what load_live_answer() answered last; read by several threads */
 };
 
 /* ---- where things lie ---- */
 
-/* A shard is a power of two of bytes; there is one for each processor that exists, fewer in a 32-bit process, where address space is dear.
- */
+/* Counters come in blocks, each with a shard for every processor that exists, fewer in a 32-bit process, where address space is dear. */
 static void lay_out(struct load_live *live, uint32_t counter_room, int width)
 {
-    enum { PAGE = 4096, NARROW_LIMIT = 64 << 20 };
-    unsigned shift = 12;
-    while (1ull << shift < 8ull * counter_room)
-        shift++;
+    enum { PAGE = 4096, NARROW_LIMIT = 64 << 20, SHARD_BYTES = 1 << WIRE_SHARD_SHIFT };
+    uint32_t blocks = (counter_room + WIRE_BLOCK_COUNTERS - 1) / WIRE_BLOCK_COUNTERS;
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     uint32_t shards = 1;
-    while ((long)shards < processors && (width == 64 || ((uint64_t)shards * 2) << shift <= NARROW_LIMIT))
+    while ((long)shards < processors && (width == 64 || (uint64_t)blocks * shards * 2 * SHARD_BYTES <= NARROW_LIMIT))
         shards *= 2;
     live->counter_room = counter_room;
     live->shard_mask = shards - 1;
-    live->shard_shift = shift;
-    live->places_offset = WIRE_LIVE_BYTES + ((uint64_t)shards << shift);
+    live->block_bytes = (uint64_t)shards * SHARD_BYTES;
+    live->places_offset = WIRE_LIVE_BYTES + blocks * live->block_bytes;
     live->bytes = (live->places_offset + counter_room * sizeof(struct wire_place) + PAGE - 1) / PAGE * PAGE;
 }
 
@@ -83,8 +80,18 @@ struct load_live_places load_live_at(const struct load_live *live, uint64_t va)
                                      .counters_va = va + WIRE_LIVE_BYTES,
                                      .places_va = va + live->places_offset,
                                      .scratch_va = va + offsetof(struct wire_live, scratch),
-                                     .shard_mask = live->shard_mask,
-                                     .shard_shift = live->shard_shift};
+                                     .block_bytes = live->block_bytes,
+                                     .shard_mask = live->shard_mask};
+}
+
+uint64_t load_live_places_offset(const struct load_live *live)
+{
+    return live->places_offset;
+}
+
+uint64_t load_live_counters_bytes(const struct load_live *live, uint32_t counters)
+{
+    return (counters + WIRE_BLOCK_COUNTERS - 1ull) / WIRE_BLOCK_COUNTERS * live->block_bytes;
 }
 
 /* ---- counters and places ---- */
@@ -94,7 +101,8 @@ static uint64_t *counter_at(const struct load_live *live, uint32_t shard, uint32
 {
     if (shard > live->shard_mask || counter >= live->counter_room)
         return NULL;
-    return (uint64_t *)((char *)live->memory + WIRE_LIVE_BYTES + ((uint64_t)shard << live->shard_shift)) + counter;
+    uint64_t offset = wire_counter_offset(counter, live->block_bytes) + ((uint64_t)shard << WIRE_SHARD_SHIFT);
+    return (uint64_t *)((char *)live->memory + WIRE_LIVE_BYTES + offset);
 }
 
 /* A 32-bit process adds the halves separately: read again while the upper half moves, which it does once in 4 billion hits. */

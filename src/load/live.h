@@ -19,7 +19,8 @@ struct load_live;
 struct load_live_places {
     uint64_t va, bytes;
     uint64_t counters_va, places_va, scratch_va;
-    uint32_t shard_mask, shard_shift;
+    uint64_t block_bytes;
+    uint32_t shard_mask;
 };
 
 struct err *load_live_create(const char *name, uint32_t counter_room, int width, struct load_live **out);
@@ -29,6 +30,10 @@ int load_live_fd(const struct load_live *live);
 uint64_t load_live_bytes(const struct load_live *live);
 /* As it is mapped at `va` in the process. */
 struct load_live_places load_live_at(const struct load_live *live, uint64_t va);
+
+/* Where the places are in the memory, and how much of it so many counters take. */
+uint64_t load_live_places_offset(const struct load_live *live);
+uint64_t load_live_counters_bytes(const struct load_live *live, uint32_t counters);
 
 /* ---- counters and places: numbers under counter_room ---- */
 

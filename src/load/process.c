@@ -331,12 +331,18 @@ bool load_process_is_ours(const struct load_process *process, uint64_t va)
     return false;
 }
 
-struct err *load_process_new_counter(struct load_process *process, uint32_t *counter)
+struct err *load_process_new_number(struct load_process *process, uint32_t *counter)
 {
     if (process->next_counter == process->counter_room)
         return err_new(ERR_PLACE, "process %d: more than %u trace points", target_pid(process->target), process->counter_room);
     *counter = process->next_counter++;
     return NULL;
+}
+
+struct err *load_process_new_counter(struct load_process *process, uint32_t *counter)
+{
+    ERR_TRY(load_process_new_number(process, counter));
+    return load_extent_need(process, LOAD_EXTENT_COUNTERS, load_live_counters_bytes(process->live, *counter + 1));
 }
 
 uint64_t load_process_counter(const struct load_process *process, uint32_t counter)

@@ -34,7 +34,7 @@ static struct err *map_session(struct load_process *process, const struct load_p
 /* It is a region like those of code, for the journal. */
 struct err *load_process_map_private(struct load_process *process)
 {
-    const struct wire_process head = {.quiet = true};
+    const struct wire_process head = {.quiet = true, .index = load_index_word(process), .site_limit = load_site_limit(process)};
     struct wire_shared *shared = process->shared;
     if (shared->region_count == shared->region_room)
         return err_new(ERR_PLACE, "process %d: too many pieces of memory", target_pid(process->target));
@@ -65,7 +65,11 @@ static struct err *describe_process(struct load_process *process, bool takes_sta
         .spaces_va = takes_stacks ? shared->shared_va + process->spaces_offset : 0,
         .place_count = process->counter_room,
         .quiet = true, /* until it was looked for filters */
+        .index = load_index_word(process),
+        .site_limit = load_site_limit(process),
     };
+    if (takes_stacks)
+        ERR_TRY(load_extent_need(process, LOAD_EXTENT_SPACES, load_stacks_bytes()));
     if (takes_stacks)
         head.stack_end_va = load_stacks_end(process->target);
     target_thread_name(target_pid(process->target), target_pid(process->target), head.comm);
@@ -234,7 +238,10 @@ struct err *load_process_prepare(struct load_process *process, const struct load
 struct err *load_process_new_place(struct load_process *process, uint64_t pc_va, uint64_t bias, const struct wire_place *meaning,
                                    uint32_t *number)
 {
-    ERR_TRY(load_process_new_counter(process, number));
+    ERR_TRY(load_process_new_number(process, number));
+    ERR_TRY(load_extent_need(process, LOAD_EXTENT_PLACE_PCS, (*number + 1) * sizeof(uint64_t)));
+    ERR_TRY(load_extent_need(process, LOAD_EXTENT_BIASES, (*number + 1) * sizeof(uint64_t)));
+    ERR_TRY(load_extent_need(process, LOAD_EXTENT_PLACES, (*number + 1) * sizeof(struct wire_place)));
     char *shared = (char *)process->shared;
     ((uint64_t *)(shared + process->place_pcs_offset))[*number] = pc_va;
     ((uint64_t *)(shared + process->place_biases_offset))[*number] = bias;

@@ -224,7 +224,7 @@ static bool is_journal(const struct target_map *map, uint32_t *owner)
 {
     unsigned long long time;
     int end = 0;
-    return map->inode && map->shared && !map->file_offset &&
+    return map->inode && map->shared &&
            sscanf(map->path, "/memfd:" WIRE_MEMFD_NAME "-%" SCNu32 "-%llx%n", owner, &time, &end) == 2 &&
            (!map->path[end] || !strcmp(map->path + end, " (deleted)"));
 }
@@ -237,9 +237,23 @@ static const struct target_map *map_at(const struct target_maps *maps, uint64_t 
     return NULL;
 }
 
+/* Whether it is a part of the journal that begins with `head`. */
+static bool is_part(const struct target_map *map, const struct target_map *head)
+{
+    return map->inode == head->inode && map->device == head->device && map->shared && map->start_va - map->file_offset == head->start_va;
+}
+
 static struct err *unmap_one(struct revert *revert, const struct target_map *map)
 {
     return load_remote_munmap(revert->target, map->start_va, map->end_va - map->start_va);
+}
+
+static struct err *unmap_journal(struct revert *revert, const struct target_maps *maps, const struct target_map *head)
+{
+    for (size_t i = 0; i < maps->map.n; i++)
+        if (&maps->map.at[i] != head && is_part(&maps->map.at[i], head))
+            ERR_TRY(unmap_one(revert, &maps->map.at[i]));
+    return unmap_one(revert, head);
 }
 
 static struct err *unmap(struct revert *revert)
@@ -255,10 +269,10 @@ static struct err *unmap(struct revert *revert)
     for (size_t i = 0; i < maps.map.n && !error; i++)
         if (is_session_of(&maps.map.at[i], head->owner_pid))
             error = unmap_one(revert, &maps.map.at[i]);
-    /* The journal, which tells about the code, goes last. */
+    /* The journal, which tells about the code, goes last, and its head, which tells about the rest of it, after that. */
     const struct target_map *journal = map_at(&maps, head->shared_va);
-    if (!error && journal && journal->start_va == head->shared_va && is_journal(journal, &owner))
-        error = unmap_one(revert, journal);
+    if (!error && journal && journal->start_va == head->shared_va && !journal->file_offset && is_journal(journal, &owner))
+        error = unmap_journal(revert, &maps, journal);
     target_maps_deinit(&maps);
     return error;
 }
@@ -401,13 +415,17 @@ struct err *load_revert(struct load_process *process, struct target *target)
 
 struct source {
     struct target *target;
-    uint64_t va;
+    uint64_t va, head_bytes;
 };
 
+/* Of a table the process may have mapped less than there is in it: a child has what its parent had mapped when it was forked. The rest is
+ * free entries. */
 static bool read_theirs(void *context, uint64_t offset, void *to, size_t bytes)
 {
     const struct source *source = context;
-    return target_read_some(source->target, source->va + offset, to, bytes) == bytes;
+    size_t got = target_read_some(source->target, source->va + offset, to, bytes);
+    memset((char *)to + got, 0, bytes - got);
+    return got == bytes || offset >= source->head_bytes || offset + got == source->head_bytes;
 }
 
 /* Whether the process that the journal names as its owner has it, too, as a controller has. MAY_BE: it can not be looked at. */
@@ -448,7 +466,11 @@ static bool is_confirmed(const void *context, const struct wire_region *region)
  * process confirms it. Only a journal knows where it is mapped: memory that another process has made and handed over does not. */
 static struct err *recover_one(struct target *target, const struct target_maps *maps, const struct target_map *map)
 {
-    struct source source = {target, map->start_va};
+    struct source source = {target, map->start_va, map->end_va - map->start_va};
+    uint64_t end_va = map->end_va;
+    for (size_t i = 0; i < maps->map.n; i++)
+        if (is_part(&maps->map.at[i], map) && maps->map.at[i].end_va > end_va)
+            end_va = maps->map.at[i].end_va;
     struct revert revert = {.target = target};
     struct wire_shared head;
     if (!read_theirs(&source, 0, &head, sizeof head))
@@ -464,7 +486,7 @@ static struct err *recover_one(struct target *target, const struct target_maps *
         return refuse(target, &head, owner);
     if (head.shared_va != map->start_va)
         return NULL;
-    if (load_left_read(read_theirs, &source, map->end_va - map->start_va, target_width(target), &revert.left) != LOAD_LEFT_GOOD)
+    if (load_left_read(read_theirs, &source, end_va - map->start_va, target_width(target), &revert.left) != LOAD_LEFT_GOOD)
         return err_new(ERR_REFUSED, "process %d: the probes that an earlier probity seems to have left can not be understood",
                        target_pid(target));
     if (revert.left.head.shared_va != map->start_va) { /* it has changed meanwhile */
@@ -485,7 +507,7 @@ struct err *load_recover(struct target *target)
         return error;
     for (size_t i = 0; i < maps.map.n && !error; i++) {
         uint32_t owner;
-        if (!is_journal(&maps.map.at[i], &owner) || owner == (uint32_t)target_pid(target))
+        if (maps.map.at[i].file_offset || !is_journal(&maps.map.at[i], &owner) || owner == (uint32_t)target_pid(target))
             continue;
         error = ++found > MOST
                     ? err_new(ERR_REFUSED, "process %d: maps more than %d memories that say they are of probity", target_pid(target), MOST)

@@ -98,9 +98,20 @@ static uint64_t round_up(uint64_t value, uint64_t step)
     return (value + step - 1) / step * step;
 }
 
+/* The next table of the memory, of which so many bytes are mapped at first. */
+static void lay_table(struct load_process *process, enum load_extent_kind kind, uint64_t first, uint64_t most, uint64_t *end)
+{
+    process->extent[kind] = (struct load_extent){.offset = *end, .bytes = round_up(first, PAGE), .most = round_up(most, PAGE)};
+    *end += process->extent[kind].most;
+}
+
+/* A process of 32 bits has all tables as large as they can be, since what lies behind them may not be free when they have to grow; one of 64
+ * bits has room for so many counters as few programs need. */
 static void lay_out(struct load_process *process, struct wire_shared *shared, int width, uint32_t counter_room)
 {
-    enum { PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4 };
+    enum { PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4, FEW = WIRE_BLOCK_COUNTERS };
+    const uint64_t site = SITES_PER_COUNTER * sizeof(struct wire_site), pc = PCS_PER_COUNTER * sizeof(struct wire_pc);
+    uint64_t first = width == 32 || counter_room < FEW ? counter_room : FEW;
     *shared = (struct wire_shared){
         .magic = WIRE_SHARED_MAGIC,
         .owner_pid = (uint32_t)getpid(),
@@ -113,22 +124,32 @@ static void lay_out(struct load_process *process, struct wire_shared *shared, in
     enum insn_mode mode = width == 64 ? INSN_MODE_64 : INSN_MODE_32;
     shared->fire_undo_count = fire_count_table(mode, shared->fire_undo);
     shared->call_undo_count = fire_call_table(mode, shared->call_undo);
-    uint32_t index_cells = 1;
-    while (index_cells < counter_room * CELLS_PER_COUNTER)
-        index_cells *= 2;
-    shared->index_mask = index_cells - 1;
+    process->index_cells = 1;
+    while (process->index_cells < first * CELLS_PER_COUNTER)
+        process->index_cells *= 2;
+    uint64_t index = process->index_cells * sizeof(uint32_t), all = index;
+    for (uint64_t last = index; last < counter_room * CELLS_PER_COUNTER * sizeof(uint32_t); all += last)
+        last *= 2;
     uint64_t end = WIRE_SHARED_BYTES;
     shared->regions_offset = end;
     end = round_up(end + shared->region_room * sizeof(struct wire_region), PAGE);
     shared->sites_offset = end;
-    end = round_up(end + shared->site_room * sizeof(struct wire_site), PAGE);
+    lay_table(process, LOAD_EXTENT_SITES, first * site, counter_room * site, &end);
     shared->pcs_offset = end;
-    end = round_up(end + shared->pc_room * sizeof(struct wire_pc), PAGE);
-    shared->index_offset = end;
-    process->place_pcs_offset = round_up(end + index_cells * sizeof(uint32_t), PAGE);
-    process->place_biases_offset = process->place_pcs_offset + counter_room * sizeof(uint64_t);
-    process->spaces_offset = round_up(process->place_biases_offset + counter_room * sizeof(uint64_t), PAGE);
-    shared->shared_bytes = round_up(process->spaces_offset + load_stacks_bytes(), PAGE);
+    lay_table(process, LOAD_EXTENT_PCS, first * pc, counter_room * pc, &end);
+    process->index_offset = end;
+    lay_table(process, LOAD_EXTENT_INDEX, index, all, &end);
+    process->place_pcs_offset = end;
+    lay_table(process, LOAD_EXTENT_PLACE_PCS, first * sizeof(uint64_t), counter_room * sizeof(uint64_t), &end);
+    process->place_biases_offset = end;
+    lay_table(process, LOAD_EXTENT_BIASES, first * sizeof(uint64_t), counter_room * sizeof(uint64_t), &end);
+    process->spaces_offset = end;
+    lay_table(process, LOAD_EXTENT_SPACES, width == 32 ? load_stacks_bytes() : PAGE, load_stacks_bytes(), &end);
+    shared->shared_bytes = end;
+    end = WIRE_LIVE_BYTES;
+    lay_table(process, LOAD_EXTENT_COUNTERS, load_live_counters_bytes(process->live, (uint32_t)first),
+              load_live_counters_bytes(process->live, counter_room), &end);
+    lay_table(process, LOAD_EXTENT_PLACES, first * sizeof(struct wire_place), counter_room * sizeof(struct wire_place), &end);
 }
 
 /* Both memories are made here, so that their sizes and who may write them are ours to say. */
@@ -153,55 +174,6 @@ static struct err *make_memory(struct load_process *process, uint32_t counter_ro
     return NULL;
 }
 
-/* The free range that the kernel would most likely take, the highest; not right under the stack, which grows. 0: none. */
-static struct err *find_free(struct target *target, uint64_t bytes, uint64_t *va)
-{
-    const uint64_t guard = 1 << 20, most = target_width(target) == 64 ? 1ull << 47 : 0xffffe000;
-    struct target_maps maps;
-    ERR_TRY(target_maps_read(target, &maps));
-    *va = 0;
-    for (size_t i = maps.map.n; i-- > 1 && !*va;) {
-        const struct target_map *above = &maps.map.at[i], *below = &maps.map.at[i - 1];
-        if (above->start_va <= most && above->start_va - below->end_va >= bytes + 2 * guard && strcmp(above->path, "[stack]"))
-            *va = (above->start_va - guard - bytes) / PAGE * PAGE;
-    }
-    target_maps_deinit(&maps);
-    return NULL;
-}
-
-/* It says where it is mapped before it is: so it is known for ours, and what there is of us is found by it, should we be killed now. */
-static struct err *map_journal(struct load_process *process, int remote_fd)
-{
-    enum { ATTEMPTS = 4 };
-    struct wire_shared *shared = process->shared;
-    struct err *error = NULL;
-    for (int i = 0; i < ATTEMPTS; i++) {
-        uint64_t wanted, va;
-        err_free(error);
-        ERR_TRY(find_free(process->target, shared->shared_bytes, &wanted));
-        shared->shared_va = wanted;
-        error = load_remote_mmap(process->target, wanted, shared->shared_bytes, PROT_READ,
-                                 MAP_SHARED | MAP_NORESERVE | (wanted ? MAP_FIXED_NOREPLACE : 0), remote_fd, &va);
-        if (!error) {
-            shared->shared_va = va;
-            return NULL;
-        }
-    }
-    return error;
-}
-
-/* The journal comes first: whoever comes after us finds the rest by it. */
-static struct err *map_memory(struct load_process *process, const int remote_fd[2])
-{
-    uint64_t va;
-    struct wire_shared *shared = process->shared;
-    ERR_TRY(map_journal(process, remote_fd[0]));
-    ERR_TRY(load_remote_mmap(process->target, 0, load_live_bytes(process->live), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                             remote_fd[1], &va));
-    shared->live_va = va;
-    return NULL;
-}
-
 struct err *load_shared_create(struct load_process *process, uint32_t counter_room)
 {
     struct target *target = process->target;
@@ -214,7 +186,7 @@ struct err *load_shared_create(struct load_process *process, uint32_t counter_ro
     close(journal_fd);
     if (error)
         return error;
-    error = map_memory(process, remote_fd);
+    error = load_extent_map_all(process, remote_fd);
     for (int i = 0; i < 2; i++) {
         struct err *close_error = load_remote_close(target, remote_fd[i]);
         if (!error)
@@ -227,8 +199,8 @@ struct err *load_shared_create(struct load_process *process, uint32_t counter_ro
     process->places = load_live_at(process->live, process->shared->live_va);
     process->fire = (struct load_fire_context){.mode = target_width(target) == 64 ? INSN_MODE_64 : INSN_MODE_32,
                                                .counters_va = process->places.counters_va,
+                                               .block_bytes = process->places.block_bytes,
                                                .shard_mask = process->places.shard_mask,
-                                               .shard_shift = process->places.shard_shift,
                                                .shared_va = process->shared->shared_va};
     process->counter_room = counter_room;
     return NULL;

@@ -235,9 +235,12 @@ struct wire_process {
     uint64_t biases_va;    /* uint64_t[place_count] */
     uint64_t spaces_va;    /* struct wire_spaces (wire/unwind.h); 0: no stacks are taken */
     uint64_t stack_end_va; /* of the stack that the kernel gave the program; 0: not known */
+    uint64_t index;        /* of the journal, see wire/shared.h */
     char comm[16];         /* name of the main thread when the process was loaded, zero-padded */
     uint32_t place_count;
+    uint32_t site_limit; /* entries of the journal's sites that are mapped */
     uint32_t safe_count; /* ranges in which reads are direct */
+    uint32_t unused;
     struct {
         uint64_t start_va, end_va;
     } safe[100];
@@ -250,7 +253,7 @@ _Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire
                "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
 _Static_assert(sizeof(struct wire_guard) == 64 && sizeof(struct wire_map) == 104 && sizeof(struct wire_map_state) == 32 &&
-                   sizeof(struct wire_place) == 16 && sizeof(struct wire_process) == 5776,
+                   sizeof(struct wire_place) == 16 && sizeof(struct wire_process) == 5792,
                "layout");
 
 #endif

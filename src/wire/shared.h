@@ -6,7 +6,11 @@
  *   regions_offset   struct wire_region[region_room]: code mappings that the controller made
  *   sites_offset     struct wire_site[site_room]: the journal of patched bytes
  *   pcs_offset       struct wire_pc[pc_room]: what each address in our code stands for in the program's own code
- *   index_offset     uint32_t[index_mask + 1]: a hash table that finds the site at an address of the program, see below
+ *   ...              hash tables that find the site at an address of the program, each twice as large as the one before: see below
+ *
+ * Tables have room for more than most processes ever need, and of each the process maps only a part, from its start on, which grows with
+ * what is in it. How far it goes is in the private memory of the process (struct wire_process), because a child that was forked before does
+ * not map what its parent has mapped since.
  *
  * It is written before what it describes is done, and shortened after it is undone, so that whoever comes after a controller that died can
  * put the process right. To him it is as untrusted as all memory of the process: he can not know who made it.
@@ -14,7 +18,7 @@
  * The live memory, which the process writes, too, and of which the controller believes nothing (load/live.h):
  *
  *   offset 0         struct wire_live
- *   behind it        counters: shard s of counter c is the uint64_t at (s << shard_shift) + 8 * c; struct wire_place by place
+ *   behind it        counters, in blocks of WIRE_BLOCK_COUNTERS: wire_counter_offset(); then struct wire_place by place
  *
  * Counters are added to with locked instructions: the shard is only a hint that keeps processors apart, so counts are exact whatever
  * threads, forks and signals do. Fixed widths, no pointers: equal for 32- and 64-bit processes. */
@@ -87,6 +91,13 @@ struct wire_restorer {
 };
 enum { WIRE_HANDLER_ROOM = 128, WIRE_RESTORER_ROOM = 8 };
 
+/* Shard s of a counter is the uint64_t at that offset + (s << WIRE_SHARD_SHIFT). A block holds all shards of its counters. */
+enum { WIRE_BLOCK_COUNTERS = 1 << 14, WIRE_SHARD_SHIFT = 17 };
+static inline uint64_t wire_counter_offset(uint32_t counter, uint64_t block_bytes)
+{
+    return counter / WIRE_BLOCK_COUNTERS * block_bytes + counter % WIRE_BLOCK_COUNTERS * 8ull;
+}
+
 struct wire_shared {
     uint64_t magic;
     uint64_t owner_start_ticks; /* with owner_pid: the controller, see target_start_time() */
@@ -103,9 +114,6 @@ struct wire_shared {
     uint32_t region_count;
     uint32_t site_count;
     uint32_t pc_count;
-    uint32_t index_mask;
-    uint32_t unused;
-    uint64_t index_offset;
     uint64_t agent_va;          /* its code; with the offsets of WIRE_AGENT_RANGES */
     uint64_t untouched_signals; /* bit n - 1: handlers of signal n are shown our pc, because they do more with it than look */
     uint64_t process_va;        /* struct wire_process (wire/session.h) */
@@ -175,11 +183,13 @@ struct wire_trampoline {
 #define WIRE_TRAMPOLINE_MAGIC 0x9d2c5680f3b1a64dull
 
 /* The hash table of sites. A cell is 0 (free), WIRE_INDEX_GONE, or the number of a site plus one. A site is found from every 16-byte unit
- * that its `extent` bytes (an island: its first byte) lie in: unit u from cell wire_index_cell(u) & index_mask on, up to a free one. The
+ * that its `extent` bytes (an island: its first byte) lie in: unit u from cell wire_index_cell(u) & mask on, up to a free one. Where the
+ * table is, and how large, is one word of struct wire_process, so that both change at once: its offset in the journal, a multiple of a page,
+ * plus the logarithm of the number of its cells. The
  * 256 units of a page of code have cells side by side, so the table takes few pages when few pages of code have sites. */
 #define WIRE_INDEX_GONE 0xffffffffu
 #define WIRE_INDEX_FACTOR 2654435761u
-enum { WIRE_INDEX_UNIT_SHIFT = 4, WIRE_INDEX_GROUP_SHIFT = 8 };
+enum { WIRE_INDEX_UNIT_SHIFT = 4, WIRE_INDEX_GROUP_SHIFT = 8, WIRE_INDEX_STEP = 4096 };
 static inline __attribute__((always_inline)) uint32_t wire_index_cell(uint32_t unit)
 {
     const uint32_t group = (1u << WIRE_INDEX_GROUP_SHIFT) - 1;
@@ -193,7 +203,7 @@ static inline __attribute__((always_inline)) uint32_t wire_index_cell(uint32_t u
 enum { WIRE_RECORD_AFTER_PC64 = 112, WIRE_RECORD_AFTER_PC32 = 40 };
 #define WIRE_RECORD_MAGIC 0x6b8f53d1c24e7a95ull
 
-_Static_assert(sizeof(struct wire_shared) == 168 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM, "layout is shared by two data models");
+_Static_assert(sizeof(struct wire_shared) == 152 + 2 * 8 * WIRE_UNDO_ROOM + 16 * WIRE_RESTORER_ROOM, "layout is shared by two data models");
 _Static_assert(sizeof(struct wire_live) == 16 + 24 * WIRE_HANDLER_ROOM + 256 && sizeof(struct wire_live) <= WIRE_LIVE_BYTES, "layout");
 _Static_assert(sizeof(struct wire_shared) <= WIRE_SHARED_BYTES, "room");
 _Static_assert(offsetof(struct wire_shared, shared_va) == 24, "layout");
