@@ -162,7 +162,9 @@ static void lay_out(struct drain_session *session, const struct wire_stream *str
     *layout = (struct wire_session){
         .magic = WIRE_SESSION_MAGIC,
         .ring_count = processors * 2 < RINGS_MOST ? processors * 2 : RINGS_MOST,
-        .ring_bytes = options->ring_bytes ? options->ring_bytes : has_op(stream, WIRE_EMIT) ? RING_BYTES : ERROR_RING_BYTES,
+        .ring_bytes = options->ring_bytes         ? options->ring_bytes
+                      : has_op(stream, WIRE_EMIT) ? RING_BYTES
+                                                  : ERROR_RING_BYTES,
         .map_count = stream->map_count,
         .data_bytes = stream->data_bytes,
         .frame_count = FRAMES,

@@ -270,8 +270,8 @@ static struct err *build_site(struct change *change, struct load_function *funct
         return error;
     site->trampoline_va += sizeof(struct wire_trampoline);
     if (!next_va || site->trampoline_va != emit_va)
-        *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias,
-                            site->trampoline_va, trampoline);
+        *reason = load_emit(&process->fire, function->flow, &site->window, site->probe.at, site->probe.n, module->bias, site->trampoline_va,
+                            trampoline);
     if (*reason != INSN_OK) {
         free_trampoline(process, site);
         return NULL;

@@ -1,8 +1,8 @@
-/* The memories that a process shares with us, as it maps them. All that is mapped counts as the process's size, and is refused where that is
- * limited; so of tables that have room for the largest programs only the beginning is mapped, and more as they fill.
+/* The memories that a process shares with us, as it maps them. All that is mapped counts as the process's size, and is refused where that
+ * is limited; so of tables that have room for the largest programs only the beginning is mapped, and more as they fill.
  *
- * A table grows where it is: what lies behind it was free when its place was chosen, in the middle of the largest free range of a 64-bit
- * process, where the kernel puts nothing by itself. Should the program have mapped something there, the table is full. */
+ * A table grows where it is: what lies behind it was free when its place was chosen, in a 64-bit process where the kernel will hardly put
+ * anything by itself. Should something have been mapped there, the table is full. */
 #include "load/internal.h"
 
 #include <errno.h>
@@ -22,26 +22,30 @@ static bool may_grow(const struct load_process *process)
     return false;
 }
 
-/* What grows is put into the middle of the largest free range; what does not, where the kernel would most likely put it, as high as it can
- * be, but not right under the stack, which grows. 0: nowhere. */
+/* What grows is put into the highest free range where there is room for it so far below the range's end that what the kernel maps, from
+ * high addresses down, will hardly get there, but not as far away as where sanitizers want nothing to be. What does not grow goes where the
+ * kernel would most likely put it, as high as it can be, but not right under the stack, which grows. 0: nowhere. */
 static struct err *find_free(struct load_process *process, uint64_t bytes, uint64_t *va)
 {
-    const uint64_t guard = 1 << 20, most = target_width(process->target) == 64 ? 1ull << 47 : 0xffffe000;
+    const uint64_t guard = 1 << 20, least = 1 << 16, most = target_width(process->target) == 64 ? 1ull << 47 : 0xffffe000;
     bool grows = may_grow(process);
-    uint64_t largest = 0;
+    uint64_t distance = grows ? 128ull << 30 : guard, largest = 0;
     struct target_maps maps;
     ERR_TRY(target_maps_read(process->target, &maps));
     *va = 0;
-    for (size_t i = maps.map.n; i-- > 1;) {
-        const struct target_map *above = &maps.map.at[i], *below = &maps.map.at[i - 1];
-        uint64_t room = above->start_va - below->end_va;
-        if (above->start_va > most || room < bytes + 2 * guard)
+    for (size_t i = maps.map.n; i-- > 0;) {
+        const struct target_map *above = &maps.map.at[i];
+        uint64_t below_va = i ? maps.map.at[i - 1].end_va : least, room = above->start_va - below_va;
+        if (above->start_va > most || above->start_va < below_va || room < bytes + 2 * guard)
             continue;
-        if (grows && room > largest) {
+        bool is_far = room >= bytes + guard + distance;
+        if (is_far && (grows || strcmp(above->path, "[stack]"))) {
+            *va = (above->start_va - distance - bytes) / PAGE * PAGE;
+            break;
+        }
+        if (grows && room > largest) { /* the middle of the largest will do if there is no such */
             largest = room;
-            *va = (below->end_va + (room - bytes) / 2) / PAGE * PAGE;
-        } else if (!grows && !*va && strcmp(above->path, "[stack]")) {
-            *va = (above->start_va - guard - bytes) / PAGE * PAGE;
+            *va = (below_va + (room - bytes) / 2) / PAGE * PAGE;
         }
     }
     target_maps_deinit(&maps);
@@ -139,8 +143,8 @@ static struct err *grow(struct load_process *process, struct load_extent *extent
     int64_t result = 0;
     bool was_running = target_is_running(target);
     ERR_TRY(target_stop_one(target));
-    struct err *error = target_syscall(target, target_width(target) == 64 ? MREMAP64 : MREMAP32,
-                                       (uint64_t[6]){extent->va, extent->bytes, bytes}, &result);
+    struct err *error =
+        target_syscall(target, target_width(target) == 64 ? MREMAP64 : MREMAP32, (uint64_t[6]){extent->va, extent->bytes, bytes}, &result);
     struct err *resume = was_running ? target_resume(target) : NULL;
     if (!error)
         error = resume;

@@ -30,7 +30,7 @@ struct load_function {
     struct load_module *module;
     const struct load_flow *flow; /* the code's */
     enum insn_reason refusal;     /* of the whole function */
-    bool changed;             /* its probes changed in the change under way */
+    bool changed;                 /* its probes changed in the change under way */
     VEC(struct load_probe) probe;
     VEC(struct load_site *) site;
 };

@@ -145,8 +145,8 @@ static bool fires_once(const struct load_session *session, size_t spec)
 }
 
 /* The row and the names of a trace point, which are the session's. */
-static const struct load_point_names *names_of(struct load_session *session, const struct load_module *module,
-                                               struct load_meaning *meaning, size_t index, size_t spec)
+static const struct load_point_names *names_of(struct load_session *session, const struct load_module *module, struct load_meaning *meaning,
+                                               size_t index, size_t spec)
 {
     struct load_point_names *names = &meaning->names.at[index];
     if (names->is_known)

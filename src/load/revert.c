@@ -224,8 +224,7 @@ static bool is_journal(const struct target_map *map, uint32_t *owner)
 {
     unsigned long long time;
     int end = 0;
-    return map->inode && map->shared &&
-           sscanf(map->path, "/memfd:" WIRE_MEMFD_NAME "-%" SCNu32 "-%llx%n", owner, &time, &end) == 2 &&
+    return map->inode && map->shared && sscanf(map->path, "/memfd:" WIRE_MEMFD_NAME "-%" SCNu32 "-%llx%n", owner, &time, &end) == 2 &&
            (!map->path[end] || !strcmp(map->path + end, " (deleted)"));
 }
 

@@ -44,9 +44,9 @@ void load_remote_mmap_call(const struct target *target, uint64_t va, uint64_t by
                            struct target_call *out)
 {
     bool wide = target_width(target) == 64; /* the other call takes the offset in pages */
-    *out = (struct target_call){.number = (wide ? number64 : number32)[CALL_MMAP],
-                                .args = {va, bytes, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)fd,
-                                         wide ? offset : offset / PAGE}};
+    *out = (struct target_call){
+        .number = (wide ? number64 : number32)[CALL_MMAP],
+        .args = {va, bytes, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)fd, wide ? offset : offset / PAGE}};
 }
 
 struct err *load_remote_munmap(struct target *target, uint64_t va, uint64_t bytes)
@@ -105,8 +105,8 @@ static void lay_table(struct load_process *process, enum load_extent_kind kind, 
     *end += process->extent[kind].most;
 }
 
-/* A process of 32 bits has all tables as large as they can be, since what lies behind them may not be free when they have to grow; one of 64
- * bits has room for so many counters as few programs need. */
+/* A process of 32 bits has all tables as large as they can be, since what lies behind them may not be free when they have to grow; one of
+ * 64 bits has room for so many counters as few programs need. */
 static void lay_out(struct load_process *process, struct wire_shared *shared, int width, uint32_t counter_room)
 {
     enum { PCS_PER_COUNTER = 12, SITES_PER_COUNTER = 2, CELLS_PER_COUNTER = 4, FEW = WIRE_BLOCK_COUNTERS };

@@ -146,10 +146,8 @@ static struct err *create_probes(struct record_run *run)
         if (run->spec_clause.at[i] == UINT32_MAX)
             run->spec_clause.at[i] = run->program.clause;
     /* A climb alone can do without a hit or two; nobody waits for it. */
-    struct drain_options options = {.clock = run->options->clock,
-                                    .ring_bytes = has_probes ? 0 : CLIMB_RING_BYTES,
-                                    .rings_bytes = RINGS_BYTES,
-                                    .lossless = has_probes};
+    struct drain_options options = {
+        .clock = run->options->clock, .ring_bytes = has_probes ? 0 : CLIMB_RING_BYTES, .rings_bytes = RINGS_BYTES, .lossless = has_probes};
     ERR_TRY(drain_session_create(run->program.stream, &options, &run->memory));
     record_clock_init(&run->clock, &run->memory, &run->options->clock);
     run->load = (struct load_program){.stream = run->program.stream,

@@ -184,9 +184,9 @@ struct wire_trampoline {
 
 /* The hash table of sites. A cell is 0 (free), WIRE_INDEX_GONE, or the number of a site plus one. A site is found from every 16-byte unit
  * that its `extent` bytes (an island: its first byte) lie in: unit u from cell wire_index_cell(u) & mask on, up to a free one. Where the
- * table is, and how large, is one word of struct wire_process, so that both change at once: its offset in the journal, a multiple of a page,
- * plus the logarithm of the number of its cells. The
- * 256 units of a page of code have cells side by side, so the table takes few pages when few pages of code have sites. */
+ * table is, and how large, is one word of struct wire_process, so that both change at once: its offset in the journal, a multiple of a
+ * page, plus the logarithm of the number of its cells. The 256 units of a page of code have cells side by side, so the table takes few
+ * pages when few pages of code have sites. */
 #define WIRE_INDEX_GONE 0xffffffffu
 #define WIRE_INDEX_FACTOR 2654435761u
 enum { WIRE_INDEX_UNIT_SHIFT = 4, WIRE_INDEX_GROUP_SHIFT = 8, WIRE_INDEX_STEP = 4096 };
