@@ -161,11 +161,17 @@ static void use(struct sample_set *set, struct sample_thread *thread, uint64_t t
 }
 
 /* Whether it is still there. */
-static bool look(struct sample_set *set, struct sample_thread *thread, uint64_t now_ns)
+static bool look(struct sample_set *set, struct sample_thread *thread)
 {
+    enum { DOUBT_MOST_NS = 200000, TRIES = 3 };
     struct target_usage usage;
-    if (!target_thread_usage((pid_t)thread->pid, (pid_t)thread->tid, &usage))
-        return false;
+    uint64_t now_ns = 0, read_ns = UINT64_MAX;
+    for (int i = 0; i < TRIES && read_ns - now_ns > DOUBT_MOST_NS; i++) { /* else somebody else ran meanwhile, and perhaps the thread did */
+        now_ns = clock_now_ns();
+        if (!target_thread_usage((pid_t)thread->pid, (pid_t)thread->tid, &usage))
+            return false;
+        read_ns = clock_now_ns();
+    }
     use(set, thread, usage.run_ns, usage.delay_ns, now_ns, false);
     thread->state = SAMPLE_UNSEEN;
     if (set->options.clock == SAMPLE_WALL)
@@ -309,12 +315,11 @@ static void look_at_resting(struct sample_set *set, bool is_check)
         struct sample_thread *thread = &set->thread.at[i];
         if (!thread->rests || thread->has_ended)
             continue;
-        uint64_t now_ns = clock_now_ns();
-        if (!look(set, thread, now_ns)) {
-            bury(set, thread, now_ns);
+        if (!look(set, thread)) {
+            bury(set, thread, clock_now_ns());
             continue;
         }
-        take_turn(set, thread, now_ns);
+        take_turn(set, thread, thread->looked_ns);
         if (is_check)
             look_around(set, thread, &processes);
     }
