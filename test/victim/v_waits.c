@@ -1,9 +1,9 @@
 /* Threads that run and wait in known ways:
  *   v_waits [-m MILLISECONDS] [-s SWITCHES] [-l] [-q]
- * After a line of stdin: `worker` runs so long, `sleeper` sleeps so long at once in nap(), `ticker` sleeps a third of it in pieces of a
- * millisecond in doze(), and a child executes this program again with -q, which names itself `executed` and ends with 7. -s: nothing but
- * two threads, `ping` and `pong`, that hand a byte to and fro so often; -l: pong is started after the line of
- * stdin. Each thread prints
+ * After a line of stdin: `worker` runs so long, `sleeper` sleeps so long at once in nap() and then a millisecond in doze(), `ticker` sleeps a
+ * third of it in pieces of a millisecond in doze(), and a child executes this program again with -q, which names itself `executed` and ends
+ * with 7. -s: nothing but two threads, `ping` and `pong`, that hand a byte to and fro so often; -l: pong is started after the line of stdin.
+ * Each thread prints
  *   thread NAME TID START-NS END-NS RUN-NS DELAY-NS
  * where the kernel says that it could have run for DELAY-NS while others did, and what calls nap() and doze() are told where they return to:
  * `back NAME ADDRESS`. */
@@ -87,6 +87,7 @@ static void *sleep_once(void *argument)
     uint64_t start_ns = read_clock(CLOCK_MONOTONIC);
     prctl(PR_SET_NAME, "sleeper");
     tell_back("nap", nap(limit_ns));
+    doze(1000000);
     report("sleeper", start_ns);
     return argument;
 }
