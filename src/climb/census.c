@@ -2,14 +2,17 @@
  *
  * To count all calls of a program all the time is what a climb avoids, so counting probes (LOAD_COUNT: they tell nothing, they add one)
  * come for short rounds and go. There are two kinds of rounds.
- *  - The survey counts every function that the process has mapped, a slice of them at a time, each slice until the process has used the
- *    processor for a while. A few functions have nearly all the calls: those that have had many are shed, which is to say that their probes
- * go before the round is over, so that a survey costs about the same whatever is called. The functions with the highest rates are the
- * leaders.
- *  - Leaders are counted together, in rounds that are spread over time, and with them the functions where most samples are. Their rates in
- * these rounds are what makes functions hot. A survey sees little of what a program does. It goes on with the functions of modules that are
- * mapped later, and is repeated now and then; and what is called often only later is mostly sampled then, too, so that it is counted long
- * before the next survey. pace.c says what all this may cost.
+ *
+ * The survey counts every function that the process has mapped, a slice of them at a time, each slice until the process has used the
+ * processor for a while. A few functions have nearly all the calls: those that have had many are shed, which is to say that their probes go
+ * before the round is over, so that a survey costs about the same whatever is called. The functions with the highest rates are the leaders.
+ *
+ * Leaders are counted together, and with them the functions where most samples are, in rounds that are spread over time. Their rates in
+ * these rounds are what makes functions hot.
+ *
+ * A survey sees little of what a program does. It goes on with the functions of modules that are mapped later, and is repeated now and
+ * then. What is called often only after a survey is mostly sampled then, too, so that it is counted long before the next survey. pace.c
+ * says what all this may cost.
  *
  * Rules
  *  1. Between two rounds there is no counting probe. A round ends after some time, some processor time, or some executions, whatever is
@@ -193,20 +196,16 @@ static int highest_first(const void *a, const void *b, void *context)
 
 static void choose_leaders(struct climb_census *census)
 {
-    double all = 0, part = 0;
+    census->rate = 0;
     census->leader.n = 0;
     for (uint32_t i = 0; i < census->candidate.n; i++)
         if (census->candidate.at[i].rate > 0) {
             VEC_PUSH(&census->leader, i);
-            all += census->candidate.at[i].rate;
+            census->rate += census->candidate.at[i].rate;
         }
-    if (!census->leader.n)
-        return;
-    qsort_r(census->leader.at, census->leader.n, sizeof *census->leader.at, highest_first, census);
+    if (census->leader.n)
+        qsort_r(census->leader.at, census->leader.n, sizeof *census->leader.at, highest_first, census);
     census->leader.n = census->leader.n < LEADERS ? census->leader.n : LEADERS;
-    for (size_t i = 0; i < census->leader.n; i++)
-        part += census->candidate.at[census->leader.at[i]].rate;
-    census->part = part / all;
 }
 
 static int most_samples_first(const void *a, const void *b, void *context)
@@ -347,6 +346,9 @@ static struct err *begin_leaders(struct climb *climb)
 {
     climb_numbers list = {0};
     list_leaders(climb, &list);
+    climb->census.part = 0;
+    for (size_t i = 0; i < list.n; i++)
+        climb->census.part += climb->census.candidate.at[list.at[i]].rate / climb->census.rate;
     struct err *error = begin_round(climb, CLIMB_LEADERS, list.at, list.n);
     VEC_FREE(&list);
     return error;

@@ -108,10 +108,14 @@ static struct err *work(struct climb *climb, uint64_t now_ns)
         if (!has_to_wait)
             climb_pick_next(climb, now_ns, &plan);
         climb_want_stacks(climb, plan.wants_stacks, now_ns);
-        if (climb_has_to_stop(climb, &plan, now_ns))
+        /* We may come here seldom: then stacks are always due, and take turns with changes. */
+        bool has_changes = plan.remove.n || plan.add.n;
+        bool is_stop = climb_has_to_stop(climb, &plan, now_ns) && !(has_changes && climb->was_stop);
+        if (is_stop)
             error = climb_stop_for_stacks(climb, now_ns);
-        else if (plan.remove.n || plan.add.n)
+        else if (has_changes)
             error = climb_change_hooks(climb, &plan.remove, &plan.add);
+        climb->was_stop = is_stop;
     }
     VEC_FREE(&plan.remove);
     VEC_FREE(&plan.add);

@@ -117,7 +117,7 @@ struct climb_census {
     VEC(struct climb_counted_code) code;
     size_t next;           /* candidate with which the survey goes on; behind the last: it is over */
     VEC(uint32_t) leader;  /* candidates */
-    double part;           /* of all executions, those of leaders, as the survey saw it */
+    double rate, part;     /* of all candidates, by the survey; and what is counted in a round with leaders has of it */
     VEC(uint32_t) counter; /* of the process, used again and again */
     VEC(struct climb_counting) in;
     enum climb_round round;          /* that has begun last */
@@ -143,6 +143,7 @@ struct climb {
     uint64_t wanted_ns;            /* when it wanted them last */
     uint64_t fed_ns;               /* when a sample brought one last, or they began to be wanted */
     uint64_t stop_ns;              /* when the process was stopped for them last */
+    bool was_stop;                 /* ... instead of changing hooks, the last time that there was something to spend */
     uint64_t next_stacks_ns;       /* from when on they are counted again */
     unsigned stacks_taken;         /* how often */
     struct load_process *process;  /* NULL once it has ended */
