@@ -21,15 +21,16 @@ static long find_function(const struct load_module *module, uint64_t va, size_t 
     return low < module->function.n && module->function.at[low]->va == va ? (long)low : -1;
 }
 
-/* NULL when it can not be read. Valid until the next call. */
+/* NULL when it can not be read. Valid until the next call. Where few functions change, what lies behind one is hardly the next. */
 static const uint8_t *text_at(struct change *change, uint64_t va, size_t size)
 {
-    enum { PIECE = 256 << 10 };
+    enum { PIECE = 256 << 10, FEW = 256 };
     struct change_text *text = &change->text;
     if (va - text->va >= text->bytes || text->bytes - (va - text->va) < size) {
-        text->at = text->at ? text->at : memory_alloc(PIECE);
+        size_t piece = size > PIECE || change->requests < FEW ? size : PIECE;
+        text->at = memory_resize(text->at, piece, 1);
         text->va = va;
-        text->bytes = target_read_some(change->process->target, va, text->at, PIECE);
+        text->bytes = target_read_some(change->process->target, va, text->at, piece);
     }
     return text->bytes - (va - text->va) >= size ? text->at + (va - text->va) : NULL;
 }
@@ -428,6 +429,7 @@ static struct err *prepare_islands(const struct change *change, const struct rep
 
 static struct err *plan_all(struct change *change, struct load_request *request, size_t count)
 {
+    change->requests = count;
     qsort(request, count, sizeof *request, by_module_and_function);
     for (size_t i = 0; i < count; i++)
         take_request(change, &request[i]);

@@ -27,6 +27,7 @@ struct change_code {
 
 struct change {
     struct load_process *process;
+    size_t requests; /* how many there are */
     struct change_text text;
     struct change_code code;
     VEC(struct load_function *) function;
