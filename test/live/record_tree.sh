@@ -22,6 +22,14 @@ import json, sys
 print(sum(row['base'] for row in json.load(sys.stdin)['parts'][0]['rows'] if row['name'] == '$2') / 1e6)"
 }
 
+# What all threads ran, and of that what was estimated when, in milliseconds.
+threads_of() { # TRACE
+    "$probity" report --view threads --raw -f json "$1" | python3 -c "
+import json, sys
+rows = json.load(sys.stdin)['parts'][0]['rows']
+print(sum(row['cpu'] or 0 for row in rows) / 1e6, sum(row['estimated'] or 0 for row in rows) / 1e6)"
+}
+
 for width in 64 32; do
     for v in v_recursive v_longjmp v_exceptions; do
         [ $v = v_recursive ] && n=18 || n=500
@@ -32,9 +40,11 @@ for width in 64 32; do
         diff "$work/flat.all" "$work/flat.tree" || fail "$width $v: the trees differ"
         [ "$(wc -l <"$work/flat.all")" -gt 3 ] || fail "$width $v: there is no tree"
     done
-    stolen=$(stolen_ms)
     run_probity record -q --live-tree -F 999 -o "$work/tree" --calls 'v_shares:*' -- "$victims/$width/v_shares" -t 3 -m 400 >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
-    awk -v found="$(cpu_of "$work/tree" mostly)" -v stolen=$(($(stolen_ms) - stolen)) '/^mostly/ { d = found - $2; if (d > 30 + stolen || d < -30) { print "mostly: " found " ms, not " $2; exit 1 } }' "$work/out" || fail "$width: processor time"
+    read -r ran estimated < <(threads_of "$work/tree")
+    awk -v found="$(cpu_of "$work/tree" mostly)" -v ran="$ran" -v estimated="$estimated" '
+        /^mostly/ { d = found - $2; if (d > 30 + estimated || d < -30 - estimated) { print "mostly: " found " ms, not " $2 " (" estimated " estimated)"; exit 1 } }
+        /^all/ { d = ran - $2; if (d > $2 / 100 || d < -$2 / 100) { print "threads: " ran " ms, not " $2; exit 1 } }' "$work/out" || fail "$width: processor time"
     "$probity" report --data samples --view flat "$work/tree" | shows mostly || fail "$width: no samples in the tree"
 done
 
