@@ -65,8 +65,8 @@ struct jit {
     struct jit_node *node; /* by instruction */
     uint32_t node_slots;
     const uint8_t *is_added_to; /* jit_find_added_to() */
-    uint16_t *live;       /* by instruction: virtual registers that are read behind it before they are written */
-    uint32_t regs;        /* virtual registers in use */
+    uint16_t *live;             /* by instruction: virtual registers that are read behind it before they are written */
+    uint32_t regs;              /* virtual registers in use */
     bool loops, speculates;
     /* found out the first time */
     bool hot_calls, cold_calls, whole_flags; /* calls on every run, seldom; the flags register is asked for */

@@ -22,8 +22,8 @@ struct live_files {
     VEC(struct live_file *) file;
     const pid_t *pid; /* the processes that are traced, whose files may have been deleted; set by the caller, whose they stay */
     size_t n_pids;
-    struct names name;      /* that were asked about */
-    VEC(char **) named;     /* by number of the name: the files that it means */
+    struct names name;   /* that were asked about */
+    VEC(char **) named;  /* by number of the name: the files that it means */
     target_paths mapped; /* what those processes have mapped, once it was looked for */
     bool looked_for_mapped;
 };

@@ -148,7 +148,7 @@ struct load_process {
     VEC(struct target *) executed; /* that have executed another program, stopped */
     bool detached;
     struct err *shortage; /* see load_process_shortage() */
-    load_wait_fn *wait; /* see load_process_on_wait() */
+    load_wait_fn *wait;   /* see load_process_on_wait() */
     void *wait_context;
 };
 

@@ -68,8 +68,8 @@ size_t load_process_module_count(const struct load_process *process);
 struct load_module *load_process_module(struct load_process *process, size_t index);
 /* Reads the module's file, through the cache. */
 struct err *load_module_open(struct load_process *process, struct load_module *module);
-/* The first ERR_SYSTEM (too little memory) that load_module_open() has given since this was asked last: whoever can do without a file that is
- * not what it should be must not do without one that there was no room for. */
+/* The first ERR_SYSTEM (too little memory) that load_module_open() has given since this was asked last: whoever can do without a file that
+ * is not what it should be must not do without one that there was no room for. */
 struct err *load_process_shortage(struct load_process *process);
 /* The same if that file was read before, for this process or another; else false, and nothing is done. */
 bool load_module_open_known(struct load_process *process, struct load_module *module);

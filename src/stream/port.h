@@ -18,8 +18,8 @@ void port_signal(struct wire_fire *fire, int number);
 bool port_goes_on(uint32_t steps);
 /* The time for records: see struct wire_record. */
 uint64_t port_time(const struct wire_fire *fire);
-/* There is no room in a ring: waits for so long while the state's `reader` is `seen`, or until it is woken, or makes room. False: neither is
- * possible or wanted. */
+/* There is no room in a ring: waits for so long while the state's `reader` is `seen`, or until it is woken, or makes room. False: neither
+ * is possible or wanted. */
 bool port_wait(const struct wire_fire *fire, uint32_t seen, uint32_t most_ns);
 /* XMM and ST0 of the program, as the bits of a double. JIT code reads xmm registers itself; the host has none. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes);

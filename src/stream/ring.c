@@ -67,8 +67,8 @@ RING static struct wire_record *reserve(const struct wire_fire *fire, struct wir
     return record;
 }
 
-/* How long is waited for room. Of each wait at most twice as long as it was to take counts: where one takes much longer, the processors have
- * so much to do that the controller may wait for its turn, too. Waits become longer, so that thousands of threads that wait leave the
+/* How long is waited for room. Of each wait at most twice as long as it was to take counts: where one takes much longer, the processors
+ * have so much to do that the controller may wait for its turn, too. Waits become longer, so that thousands of threads that wait leave the
  * processors to the controller. */
 enum { FIRST_WAIT_NS = 10000000, LONGEST_WAIT_NS = 160000000 };
 #define SILENCE_MOST_NS 2000000000ull

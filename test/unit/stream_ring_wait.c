@@ -90,11 +90,14 @@ int main(void)
     waited_s = wait_for(true, true, true, 5, &lost);
     CHECK(!lost && waited_s < 6, "a controller that makes room late: %llu lost after %.1f s", (unsigned long long)lost, waited_s);
     waited_s = wait_for(true, false, false, 100, &lost);
-    CHECK(lost == 2 && waited_s > 9 && waited_s < 12, "a controller that is held up: %llu lost after %.1f s", (unsigned long long)lost, waited_s);
+    CHECK(lost == 2 && waited_s > 9 && waited_s < 12, "a controller that is held up: %llu lost after %.1f s", (unsigned long long)lost,
+          waited_s);
     waited_s = wait_for(true, true, true, 100, &lost);
-    CHECK(lost == 2 && waited_s > 9 && waited_s < 12, "a ring that does not move: %llu lost after %.1f s", (unsigned long long)lost, waited_s);
+    CHECK(lost == 2 && waited_s > 9 && waited_s < 12, "a ring that does not move: %llu lost after %.1f s", (unsigned long long)lost,
+          waited_s);
     waited_s = wait_for(false, false, false, 100, &lost);
-    CHECK(lost == 2 && waited_s > 1.9 && waited_s < 3, "a controller that is dead: %llu lost after %.1f s", (unsigned long long)lost, waited_s);
+    CHECK(lost == 2 && waited_s > 1.9 && waited_s < 3, "a controller that is dead: %llu lost after %.1f s", (unsigned long long)lost,
+          waited_s);
     printf("%lu checks, %d failures\n", checks, failures);
     return failures != 0;
 }

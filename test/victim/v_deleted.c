@@ -1,6 +1,7 @@
 /* Loads a copy of a library that has no name any more, and calls a function of it.
  *   v_deleted LIBRARY memfd|memfd-kept|PATH [-n CALLS]
- * The copy is in memory (memfd), whose descriptor may be kept, or at PATH, which is deleted. CALLS calls follow each line of stdin but the last. */
+ * The copy is in memory (memfd), whose descriptor may be kept, or at PATH, which is deleted. CALLS calls follow each line of stdin but the
+ * last. */
 #include "victim.h"
 
 #include <dlfcn.h>

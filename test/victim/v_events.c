@@ -1,6 +1,7 @@
 /* Threads that announce numbered events.
  *   v_events [-t THREADS] [-n EVENTS] [-s EVENTS]
- * Each thread calls event(thread, number) with numbers from 0 on; with -s it sleeps after each so many. Prints how many calls there were and the sum of all numbers. */
+ * Each thread calls event(thread, number) with numbers from 0 on; with -s it sleeps after each so many. Prints how many calls there were
+ * and the sum of all numbers. */
 #include "victim.h"
 
 #include <pthread.h>
