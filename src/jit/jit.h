@@ -56,7 +56,7 @@ struct jit_process {
     uint64_t
         claim_va; /* uint64_t (struct wire_fire *): a frame of the pool; 0 when none is free, which it has counted: the body then ends */
     const uint8_t *added_to; /* jit_find_added_to() of the stream; NULL: each body that is compiled finds it out for itself */
-    uint64_t release_va; /* void (struct wire_fire *, uint64_t frame_va) */
+    uint64_t release_va;     /* void (struct wire_fire *, uint64_t frame_va) */
     struct jit_stacks stacks;
 };
 

@@ -39,7 +39,7 @@ struct load_code {
     struct wire_unwind *unwind; /* of stacks.c: NULL until it is asked for */
     int unwind_fd;              /* ... the same as a file, -1 until it is asked for */
     bool looked_for_unwind;
-    bool has_small_stacks; /* see symbol_file_has_small_stacks() */
+    bool has_small_stacks;      /* see symbol_file_has_small_stacks() */
     VEC(struct load_hook) hook; /* of signals.c: what every process that maps the file gets a probe at */
     bool knows_hooks;
     struct load_flow **flow; /* of flows.c: a hash table of those that are kept */

@@ -361,8 +361,8 @@ static struct err *revert_all(struct revert *revert)
     release_agent(revert);
     for (int attempt = 0; !error && !done; attempt++) {
         uint64_t passed_ns = clock_now_ns() - start_ns;
-        bool patient = has_handlers(&revert->left.head) && passed_ns < most_patient_ns &&
-                       (attempt < PATIENT_ATTEMPTS || passed_ns < patient_ns);
+        bool patient =
+            has_handlers(&revert->left.head) && passed_ns < most_patient_ns && (attempt < PATIENT_ATTEMPTS || passed_ns < patient_ns);
         error = try_revert(revert, patient, &done, &why);
         if (revert->restored || error) /* until then there are traps to be dealt with */
             target_keep(target, NULL, NULL, NULL);

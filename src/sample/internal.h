@@ -240,12 +240,12 @@ struct sample_set {
     bool by_stops;               /* no events: every thread rests */
     VEC(struct target *) target; /* by_stops: the processes, open */
     VEC(struct sample_process) process;
-    unsigned resting;            /* threads that rest */
-    unsigned windows;            /* ... and have a timer just now */
-    uint64_t stopped_ns;         /* 0: it is not */
-    uint64_t lost_noted;         /* as records in the rings say: what found no room, until there was room again */
-    uint64_t lost_read;          /* as the events themselves say: of those that are closed, and once stopped of all */
-    uint64_t lost_throttled;     /* by the time that it took */
+    unsigned resting;        /* threads that rest */
+    unsigned windows;        /* ... and have a timer just now */
+    uint64_t stopped_ns;     /* 0: it is not */
+    uint64_t lost_noted;     /* as records in the rings say: what found no room, until there was room again */
+    uint64_t lost_read;      /* as the events themselves say: of those that are closed, and once stopped of all */
+    uint64_t lost_throttled; /* by the time that it took */
 };
 
 struct err *sample_set_open_event(struct sample_set *set, enum sample_event_kind kind, pid_t pid, pid_t tid, int cpu);

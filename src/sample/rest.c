@@ -137,8 +137,9 @@ static void find_restless(struct sample_set *set, uint64_t elapsed_ns)
 
 /* ---- looking ---- */
 
-/* It has run so long in all, and waited for a processor so long. The account is behind by up to a tick, and makes up for that later. What it
- * ran since the last look is told as its last part; as its first part of a thread that has ended, as it was not there for all of that. */
+/* It has run so long in all, and waited for a processor so long. The account is behind by up to a tick, and makes up for that later. What
+ * it ran since the last look is told as its last part; as its first part of a thread that has ended, as it was not there for all of that.
+ */
 static void use(struct sample_set *set, struct sample_thread *thread, uint64_t total_run_ns, uint64_t total_delay_ns, uint64_t now_ns,
                 bool has_ended)
 {
@@ -234,9 +235,9 @@ static void forget_process(struct sample_set *set, struct sample_process *proces
     memmove(process, process + 1, (--set->process.n - at) * sizeof *process);
 }
 
-/* How long the thread, which is gone, has run since it was last looked at: what the process has run and no other thread that is known has; or,
- * when the process is gone, too, as if the thread had ended in the middle of that time and run as it did before. The latter is closer when
- * the look was not long ago: the accounts of the other threads are up to a tick old. */
+/* How long the thread, which is gone, has run since it was last looked at: what the process has run and no other thread that is known has;
+ * or, when the process is gone, too, as if the thread had ended in the middle of that time and run as it did before. The latter is closer
+ * when the look was not long ago: the accounts of the other threads are up to a tick old. */
 static uint64_t estimate_last(struct sample_set *set, const struct sample_thread *thread, uint64_t passed_ns)
 {
     enum { LONG_AGO_NS = 40000000 };

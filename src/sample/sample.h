@@ -13,8 +13,8 @@
  * the processor time of a thread adds up exactly, whatever was lost, throttled or spent where the timer may not look; else it is the
  * period. With SAMPLE_WALL waiting counts as well: a sample with off_cpu tells where the thread left the processor, and one with `again`
  * how long it stayed away. What all samples of a thread stand for is the time from its start (or from sample_set_add) to its end (or
- * sample_set_stop); or a little more: by what the last account adds to the time that it ran when no wait is left to take that from, which is
- * some microseconds for each switch since the account before, and up to a tick of the kernel for a thread that rests.
+ * sample_set_stop); or a little more: by what the last account adds to the time that it ran when no wait is left to take that from, which
+ * is some microseconds for each switch since the account before, and up to a tick of the kernel for a thread that rests.
  *
  * Where a thread waits, there are two ways to know, neither of which stops it:
  *  - an event at the switch itself. The kernel gives it to those who may look at the kernel. It thins itself out above some hundreds a

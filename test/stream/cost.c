@@ -86,7 +86,8 @@ static void cost(const char *name, uint8_t *code, uint8_t *stacks, const struct 
 }
 
 #define COST(name, ...)                                                                                                                    \
-    cost(name, code, stacks, (const struct wire_insn[]){__VA_ARGS__}, sizeof((const struct wire_insn[]){__VA_ARGS__}) / sizeof(struct wire_insn))
+    cost(name, code, stacks, (const struct wire_insn[]){__VA_ARGS__},                                                                      \
+         sizeof((const struct wire_insn[]){__VA_ARGS__}) / sizeof(struct wire_insn))
 
 int main(void)
 {

@@ -471,9 +471,13 @@ static void run_restless(const char *width, bool is_inherited)
 {
     struct victim victim = {0};
     char *const arguments[] = {"-s", "200000", is_inherited ? "-l" : NULL, NULL};
-    struct sample_options options = {
-        .period_ns = 1001001, .clock = SAMPLE_WALL, .stack_bytes = 4096, .want_switches = true, .want_accounts = true, .want_tasks = true,
-        .follow_exec = true};
+    struct sample_options options = {.period_ns = 1001001,
+                                     .clock = SAMPLE_WALL,
+                                     .stack_bytes = 4096,
+                                     .want_switches = true,
+                                     .want_accounts = true,
+                                     .want_tasks = true,
+                                     .follow_exec = true};
     about = is_inherited ? "threads that switch, one event for both" : "threads that switch";
     world = (struct world){.stack_bytes = options.stack_bytes, .stolen_ns = stolen_ns()};
     start(&victim, width, arguments);

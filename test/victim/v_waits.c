@@ -1,12 +1,10 @@
 /* Threads that run and wait in known ways:
  *   v_waits [-m MILLISECONDS] [-s SWITCHES] [-l] [-q]
- * After a line of stdin: `worker` runs so long, `sleeper` sleeps so long at once in nap() and then a millisecond in doze(), `ticker` sleeps a
- * third of it in pieces of a millisecond in doze(), and a child executes this program again with -q, which names itself `executed` and ends
- * with 7. -s: nothing but two threads, `ping` and `pong`, that hand a byte to and fro so often; -l: pong is started after the line of stdin.
- * Each thread prints
- *   thread NAME TID START-NS END-NS RUN-NS DELAY-NS
- * where the kernel says that it could have run for DELAY-NS while others did, and what calls nap() and doze() are told where they return to:
- * `back NAME ADDRESS`. */
+ * After a line of stdin: `worker` runs so long, `sleeper` sleeps so long at once in nap() and then a millisecond in doze(), `ticker` sleeps
+ * a third of it in pieces of a millisecond in doze(), and a child executes this program again with -q, which names itself `executed` and
+ * ends with 7. -s: nothing but two threads, `ping` and `pong`, that hand a byte to and fro so often; -l: pong is started after the line of
+ * stdin. Each thread prints thread NAME TID START-NS END-NS RUN-NS DELAY-NS where the kernel says that it could have run for DELAY-NS while
+ * others did, and what calls nap() and doze() are told where they return to: `back NAME ADDRESS`. */
 #include "victim.h"
 
 #include <pthread.h>
@@ -58,8 +56,8 @@ static void report(const char *name, uint64_t start_ns)
 {
     char line[128];
     unsigned long long end_ns = read_clock(CLOCK_MONOTONIC), run_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
-    int length = snprintf(line, sizeof line, "thread %s %ld %llu %llu %llu %llu\n", name, syscall(SYS_gettid),
-                          (unsigned long long)start_ns, end_ns, run_ns, delay_ns());
+    int length = snprintf(line, sizeof line, "thread %s %ld %llu %llu %llu %llu\n", name, syscall(SYS_gettid), (unsigned long long)start_ns,
+                          end_ns, run_ns, delay_ns());
     CHECK(write(1, line, (size_t)length) == length);
 }
 
