@@ -169,7 +169,8 @@ void sample_ends_read(struct sample_set *set)
         if (open_message(message, (size_t)got, &all) && take_end(all, &end))
             VEC_PUSH(&set->end, end);
     }
-    while (old < set->end.n && set->end.at[old].time_ns + KEPT_NS < now_ns)
+    /* However long nobody has read: the rings tell an end that was heard of before read_ns no more. */
+    while (old < set->end.n && set->end.at[old].time_ns + KEPT_NS < set->read_ns)
         old++;
     if (!old || old < set->end.n / 2)
         return;
