@@ -123,9 +123,10 @@ bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc)
 /* Positions of the registers in a signal context, in words relative to its pc. */
 struct context_layout {
     int word_bytes, ax, cx, dx, bp, sp, flags, code_segment, code_segment_value, record, restorer, old_restorer, fault;
+    int stack, stack_bytes; /* the thread's alternate stack; not in old frames */
 };
-static const struct context_layout context64 = {8, -3, -2, -4, -6, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19};
-static const struct context_layout context32 = {4, -3, -4, -5, -8, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4, -55, -16, -48};
+static const struct context_layout context64 = {8, -3, -2, -4, -6, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19, -19, -17};
+static const struct context_layout context32 = {4, -3, -4, -5, -8, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4, -55, -16, -48, -17, -15};
 enum { CONTEXT_BEFORE = 8, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
 
 struct visitor {
@@ -264,13 +265,39 @@ static void note_one_stack(struct visitor *visitor, uint64_t sp)
         visitor->stack[visitor->stack_count++] = sp;
 }
 
+/* Where the thread's stack of the program ends: also when it has gone on to a stack of ours. */
+static uint64_t program_sp(const struct visitor *visitor, uint64_t sp)
+{
+    uint64_t owner_va = load_own_stack_owner(visitor->journal, sp), below;
+    bool known = owner_va && target_read_some(visitor->target, owner_va, &below, sizeof below) == sizeof below;
+    return known ? below : sp;
+}
+
 /* ... and of a thread that has gone on to a stack of ours, the one that it came from. */
 static void note_stack(struct visitor *visitor, uint64_t sp)
 {
-    uint64_t owner_va = load_own_stack_owner(visitor->journal, sp), program_sp;
+    uint64_t of_the_program = program_sp(visitor, sp);
     note_one_stack(visitor, sp);
-    if (owner_va && target_read_some(visitor->target, owner_va, &program_sp, sizeof program_sp) == sizeof program_sp)
-        note_one_stack(visitor, program_sp);
+    if (of_the_program != sp)
+        note_one_stack(visitor, of_the_program);
+}
+
+/* Whether nothing will return to a frame any more. Programs that are known for small stacks, which lie side by side, take their signals on
+ * alternate stacks and leave a handler by returning. So there a frame on an alternate stack that no thread is on any more is what a handler
+ * that has returned has left; it stays until the next signal. */
+static bool is_left_behind(const struct visitor *visitor, const struct context_layout *layout, const uint8_t *buffer, long i, uint64_t va)
+{
+    if (!visitor->journal->own_stacks_va || i + layout->stack < 0)
+        return false;
+    uint64_t stack_va = word_at(buffer, layout, i + layout->stack), bytes = word_at(buffer, layout, i + layout->stack_bytes);
+    if (va - stack_va >= bytes)
+        return false;
+    for (size_t k = 0; k < target_thread_count(visitor->target); k++) {
+        uint64_t sp = program_sp(visitor, target_thread(visitor->target, k)->regs.rsp);
+        if (sp >= stack_va && sp < va)
+            return false;
+    }
+    return true;
 }
 
 static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buffer)
@@ -286,7 +313,7 @@ static struct err *scan_stack(struct visitor *visitor, uint64_t sp, uint8_t *buf
         /* Whatever it interrupted, its stack may hold more frames. */
         note_stack(visitor, word_at(buffer, layout, i + layout->sp));
         uint64_t va = start_va + (uint64_t)i * word_bytes, pc = real_pc(layout, buffer, i, words, va);
-        if (visitor->is_ours(visitor->context, pc))
+        if (visitor->is_ours(visitor->context, pc) && !is_left_behind(visitor, layout, buffer, i, va))
             ERR_TRY(visit_frame(visitor, layout, buffer, i, words, va, pc));
     }
     return NULL;

@@ -339,15 +339,16 @@ static struct err *add_thread(struct sample_set *set, pid_t pid, pid_t tid, bool
 struct err *sample_set_cover(struct sample_set *set, pid_t pid, bool is_new)
 {
     size_t first = set->event.n, found = 0, last;
-    /* Whoever is started by a thread that has its timers inherits them; others show in the next round. */
+    /* Whoever is started by a thread that has its timers inherits them; others show in the next round. One that has ended is there until
+     * somebody takes its end, who may be waiting for us. */
     do {
         target_pids tids = {0};
         struct err *error = target_all_threads(pid, &tids);
         last = found;
         for (size_t i = 0; i < tids.n && !error; i++)
             if (!sample_thread_find(&set->thread, (uint32_t)tids.at[i])) {
-                found++;
                 error = add_thread(set, pid, tids.at[i], is_new);
+                found += sample_thread_find(&set->thread, (uint32_t)tids.at[i]) != NULL;
             }
         VEC_FREE(&tids);
         if (error) {

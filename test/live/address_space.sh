@@ -14,7 +14,7 @@ is_larger() { # PID KB
 
 # Kept open, so that the process does not end before it was looked at.
 grows_by() { # WIDTH MOST-MB ARG...
-    local width=$1 most=$2 before after runner
+    local width=$1 most=$2 before after runner code=0
     shift 2
     start_victim "$victims/$width/v_count" -t 2 -n 1000 -w
     wait_ready
@@ -32,7 +32,9 @@ grows_by() { # WIDTH MOST-MB ARG...
     wait_ready 2
     release
     end_victim
-    wait "$runner" || fail "$width-bit, $1: $(cat "$work/err")"
+    wait "$runner" || code=$?
+    # 3: on a busy machine the program may have ended before it was attached to as a whole.
+    [ $code = 0 ] || [ $code = 3 ] || fail "$width-bit, $1: $(cat "$work/err")"
 }
 
 is_probed() {

@@ -5,6 +5,7 @@ climb_hooks.py watch PID PROGRAM      prints ready, then for each set of hooked 
 climb_hooks.py passing SETS RESULT    checks a climb of v_climb callers (climb --json) that was watched: what is hooked below leaves when
                                       what is above is hooked, and there are never more hooks than are reported
 climb_hooks.py one SETS RESULT        likewise of --hooks 1: never two, and the root is reached
+climb_hooks.py seen KIND SETS         whether all that is asked of what is seen hooked has been seen by now
 climb_hooks.py staying PROBITY PID PROGRAM  climbs with hooks that stay for long: the number that is said is that of the functions that are
                                       changed, and they are these
 Exits 1 and says what is wrong."""
@@ -108,9 +109,7 @@ def reaches_root(result):
     return any(link["function"] == "main" for link in links)
 
 
-def passing(sets_file, result_file):
-    sets, result = read_sets(sets_file), json.load(open(result_file))
-    check_most(sets, result)
+def check_passing(sets):
     seen = set().union(*sets)
     if not seen & set(CHAIN[:4]) or not seen & set(CHAIN[-4:]):
         wrong(f"only these were seen hooked: {sorted(seen)}")
@@ -121,6 +120,21 @@ def passing(sets_file, result_file):
         later = sets[first:] if first is not None else []
         if any(hooked & above for hooked in later) and not any(hooked & above and below not in hooked for hooked in later):
             wrong(f"{below} stays hooked while functions above it are")
+
+
+def check_one(sets):
+    if not {"leaf", "level_1"} <= set().union(*sets):
+        wrong(f"only these were seen hooked: {sorted(set().union(*sets))}")
+
+
+def seen(kind, sets_file):
+    (check_passing if kind == "passing" else check_one)(read_sets(sets_file))
+
+
+def passing(sets_file, result_file):
+    sets, result = read_sets(sets_file), json.load(open(result_file))
+    check_most(sets, result)
+    check_passing(sets)
 
 
 def one(sets_file, result_file):
@@ -179,6 +193,6 @@ def is_changed(library, function):
         return file.read(5) != found[at : at + 5]
 
 
-COMMANDS = {"watch": watch, "passing": passing, "one": one, "staying": staying}
+COMMANDS = {"watch": watch, "seen": seen, "passing": passing, "one": one, "staying": staying}
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

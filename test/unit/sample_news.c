@@ -578,6 +578,22 @@ static size_t events_of(const struct victim *victim, size_t each)
     return wanted;
 }
 
+/* A process that has ended and whose end nobody has taken yet, perhaps because we keep its parent busy. */
+static void run_ended(void)
+{
+    struct sample_options options = {.period_ns = 4004004, .stack_bytes = 2048, .want_tasks = true};
+    about = "ended";
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child)
+        _exit(0);
+    waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT);
+    struct sample_set *set = sample_set_create(&options);
+    err_free(sample_set_add(set, child)); /* comes back */
+    sample_set_destroy(set);
+    waitpid(child, NULL, 0);
+}
+
 /* Far too few, down to none at all: it is said that it is descriptors that are missing. */
 static void run_without_descriptors(void)
 {
@@ -726,6 +742,7 @@ int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     run_losses();
+    run_ended();
     for (int i = 0; i < 2; i++) {
         const char *width = i ? "32" : "64";
         run_case(width, SAMPLE_WALL, false);
