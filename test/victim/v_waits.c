@@ -3,8 +3,8 @@
  * After a line of stdin: `worker` runs so long, `sleeper` sleeps so long at once in nap() and then a millisecond in doze(), `ticker` sleeps
  * a third of it in pieces of a millisecond in doze(), and a child executes this program again with -q, which names itself `executed` and
  * ends with 7. -s: nothing but two threads, `ping` and `pong`, that hand a byte to and fro so often; -l: pong is started after the line of
- * stdin. Each thread prints thread NAME TID START-NS END-NS RUN-NS DELAY-NS where the kernel says that it could have run for DELAY-NS while
- * others did, and what calls nap() and doze() are told where they return to: `back NAME ADDRESS`. */
+ * stdin. Each thread prints `thread NAME TID START-NS END-NS RUN-NS DELAY-NS`, where DELAY-NS is how long it could have run while others
+ * did, as the kernel says, and what calls nap() and doze() are told where they return to: `back NAME ADDRESS`. */
 #include "victim.h"
 
 #include <pthread.h>
