@@ -36,7 +36,7 @@ watched() { # WIDTH KIND ARG...
 
 staying() { # WIDTH
     start_climbed "$1"
-    timeout -k 5 240 python3 test/live/climb_hooks.py staying "$probity" "$climbed_pid" "$victims/$1/v_climb" >&9 2>&9 || fail "$1 staying"
+    timeout -k 5 400 python3 test/live/climb_hooks.py staying "$probity" "$climbed_pid" "$victims/$1/v_climb" >&9 2>&9 || fail "$1 staying"
     python3 test/live/process.py text "$climbed_pid" >&9 || fail "$1 staying: the text differs"
     kill -KILL "$climbed_pid"
 }
