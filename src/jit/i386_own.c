@@ -1,4 +1,4 @@
-/* Bodies that run on a stack of ours: 32-bit code. As in x86_64_own.c. */
+/* Bodies that run on a stack of ours: 32-bit code. Such a body leaves 4 words on the program's stack, and goes on as x86_64_own.c says. */
 #include "jit/i386.h"
 
 /* What lies on the program's stack from the owner's stack pointer on. */

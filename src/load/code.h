@@ -89,7 +89,7 @@ void load_flow_deinit(struct load_flow *flow);
 /* Index of the instruction at `va`, or -1. */
 long load_flow_find(const struct load_flow *flow, uint64_t va);
 
-/* The same range decoded once for all processes of the session: it lives as long as the code. */
+/* Decodes a range once for all processes of the session: the result lives as long as the code. */
 const struct load_flow *load_code_flow(struct load_code *code, uint64_t va, uint64_t size);
 /* What is decoded from now on is decoded anew where it has an instruction in [va, end_va). */
 void load_code_forget_flows(struct load_code *code, uint64_t va, uint64_t end_va);

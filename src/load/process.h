@@ -71,7 +71,7 @@ struct err *load_module_open(struct load_process *process, struct load_module *m
 /* The first ERR_SYSTEM (too little memory) that load_module_open() has given since this was asked last: whoever can do without a file that
  * is not what it should be must not do without one that there was no room for. */
 struct err *load_process_shortage(struct load_process *process);
-/* The same if that file was read before, for this process or another; else false, and nothing is done. */
+/* As load_module_open() if the file was read before, for this process or another; else false, and nothing is done. */
 bool load_module_open_known(struct load_process *process, struct load_module *module);
 
 /* A wish to add or remove one probe. */
