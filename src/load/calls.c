@@ -266,6 +266,21 @@ static void scan_variables(struct load_process *process, const struct piece *pie
     }
 }
 
+/* Counts what of the piece is the file's: of the very bytes that were looked at, as the process may change them at any time. */
+static void compare_with_file(const struct piece *piece)
+{
+    const struct load_code *code = piece->module->code;
+    for (size_t i = 0; code && i < code->segment_count; i++) {
+        const struct load_segment *segment = &code->segment[i];
+        uint64_t start_va = segment->va + piece->module->bias, end_va = start_va + segment->size, piece_end_va = piece->va + piece->size;
+        uint64_t low = start_va > piece->va ? start_va : piece->va, high = end_va < piece_end_va ? end_va : piece_end_va;
+        if (low >= high || memcmp(piece->bytes + (low - piece->va), segment->bytes + (low - start_va), (size_t)(high - low)))
+            continue;
+        high = high < piece->va + piece->next ? high : piece->va + piece->next;
+        piece->module->scanned_as_file += low < high ? high - low : 0;
+    }
+}
+
 static void scan(struct load_process *process, struct load_module *module, uint64_t start_va, uint64_t end_va, load_requests *out)
 {
     enum {
@@ -281,6 +296,7 @@ static void scan(struct load_process *process, struct load_module *module, uint6
         struct piece piece = {module, bytes, va, target_read_some(process->target, va, bytes, wanted), PIECE};
         scan_constants(process, &piece, out);
         scan_variables(process, &piece, out);
+        compare_with_file(&piece);
     }
     free(bytes);
 }

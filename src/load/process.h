@@ -37,6 +37,7 @@ struct load_module {
     uint8_t times_gone;     /* ... and how often that was so in a row of what was mapped there */
     bool resolved;          /* for the session: its trace points were looked for */
     bool scanned;           /* ... and its calls of rt_sigaction */
+    uint64_t scanned_as_file; /* of its code so many bytes were the file's when they were looked at */
     bool is_vdso;           /* no file: the kernel's own code in every process */
     struct load_claims claims;
     VEC(struct load_function *) function; /* those with probes, in order of address */

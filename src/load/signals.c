@@ -254,27 +254,18 @@ static bool is_hook(const struct load_request *request, const struct load_module
     return request->module == module && (action == LOAD_CALL_ACTION || action == LOAD_CALL_GO_ON || action == LOAD_CALL_GO_ON_BARE);
 }
 
-/* What is not the file's may have been looked at in its place. */
-static bool has_text_of_file(struct load_process *process, const struct load_module *module)
+/* Else something else may have been looked at in its place, which must not count for other processes. */
+static bool was_text_of_file(const struct load_module *module)
 {
-    enum { PIECE = 64 << 10 };
-    uint8_t *bytes = memory_alloc(PIECE);
-    bool same = true;
-    for (size_t i = 0; i < module->code->segment_count; i++) {
-        const struct load_segment *segment = &module->code->segment[i];
-        for (uint64_t at = 0; at < segment->size && same; at += PIECE) {
-            size_t size = segment->size - at < PIECE ? (size_t)(segment->size - at) : PIECE;
-            same = target_read_some(process->target, segment->va + module->bias + at, bytes, size) == size &&
-                   !memcmp(bytes, segment->bytes + at, size);
-        }
-    }
-    free(bytes);
-    return same;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < module->code->segment_count; i++)
+        bytes += module->code->segment[i].size;
+    return module->scanned_as_file == bytes;
 }
 
-static void keep_hooks(struct load_process *process, const struct load_module *module, const load_requests *found)
+static void keep_hooks(const struct load_module *module, const load_requests *found)
 {
-    if (!module->code || module->code->knows_hooks || !has_text_of_file(process, module))
+    if (!module->code || module->code->knows_hooks || !was_text_of_file(module))
         return;
     for (size_t i = 0; i < found->n; i++) {
         const struct load_request *request = &found->at[i];
@@ -314,7 +305,7 @@ struct err *load_process_signal_requests(struct load_process *process, load_requ
             continue;
         follow_contexts(process, module, out);
         if (keeps)
-            keep_hooks(process, module, out);
+            keep_hooks(module, out);
         module->scanned = true;
     }
     return NULL;
