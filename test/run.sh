@@ -7,6 +7,15 @@
 # line; what the failed ones printed last follows at the end. The last line is `N passed, N failed`, with `, N skipped` when some were.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# A test finds the same environment whoever runs it: a service has no SHELL, a user may have an umask, colours or a language of his own.
+if [ "${PROBITY_TEST_ENVIRONMENT:-}" != clean ]; then
+    kept=(PROBITY_TEST_ENVIRONMENT=clean SHELL=/bin/bash)
+    for name in PATH HOME TMPDIR BUILD ${!PROBITY_@} LAYOUT_SEED HOSTILE_FIRST SYMBOL_DUMP; do
+        [ -z "${!name+set}" ] || kept+=("$name=${!name}")
+    done
+    exec env -i "${kept[@]}" "$0" "$@"
+fi
+umask 022
 export BUILD=${BUILD:-build}
 export PROBITY_LONG=${PROBITY_LONG:-}
 log=$BUILD/log
