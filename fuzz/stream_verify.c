@@ -26,7 +26,9 @@ static double now_s(void)
 
 static void run_clause(const struct wire_stream *stream, uint32_t clause, enum wire_model model)
 {
+    uint64_t machine[WIRE_REG64_COUNT];
     struct wire_fire fire = {.session_va = (uintptr_t)world_interpreted.session,
+                             .machine_va = (uintptr_t)machine,
                              .process_va = (uintptr_t)world_process,
                              .sp = (uintptr_t)stack + 4000,
                              .place = below(PLACES),
@@ -36,7 +38,7 @@ static void run_clause(const struct wire_stream *stream, uint32_t clause, enum w
     const struct wire_insn *code = stream_code(stream, clause, model, &count);
     uint8_t *frame = malloc(frame_bytes);
     for (int i = 0; i < WIRE_REG64_COUNT; i++)
-        fire.machine[i] = any();
+        machine[i] = any();
     fire.frame_va = (uintptr_t)frame;
     world = &world_interpreted;
     double start = now_s();

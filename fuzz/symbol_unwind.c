@@ -51,13 +51,14 @@ static void walk(const struct wire_unwind *table, size_t bytes, uint32_t width)
     for (int i = 0; i < WALKS; i++) {
         uint64_t pcs[ROOM + 1];
         struct unwind_regs regs = {.pc = module.start_va + random_word() % (last + 64), .known = (uint32_t)random_word() | 0x90};
-        struct unwind_result result;
         for (int r = 0; r < WIRE_REG64_COUNT; r++)
             regs.reg[r] = random_word() >> (random_word() % 64);
         uint32_t room = (uint32_t)(random_word() % (ROOM + 1));
         pcs[room] = 0x7e57;
-        unwind_walk(&space, &regs, read_word, &module, pcs, room, &result);
-        if (result.count > room || pcs[room] != 0x7e57 || (room && !result.count) || (room && pcs[0] != regs.pc))
+        struct unwind_work work = {.regs = regs};
+        struct unwind_walk walk = {.work = &work, .space = &space, .read = read_word, .context = &module};
+        unwind_walk(&walk, pcs, room);
+        if (walk.result.count > room || pcs[room] != 0x7e57 || (room && !walk.result.count) || (room && pcs[0] != regs.pc))
             fail("a walk without bounds");
     }
 }

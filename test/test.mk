@@ -100,7 +100,7 @@ $(BUILD)/test/report/make: test/report/make.c test/report/make.h $(BUILD)/libpro
 
 # Programs of test/stream come in both widths. What runs while a body is called is compiled as for the agent: vector registers and the
 # direction of string instructions are then the traced program's.
-EQUAL_AGENT_SRC = $(FREESTANDING_SRC) test/stream/equal_world.c
+EQUAL_AGENT_SRC = $(FREESTANDING_SRC) src/agent/x87.c test/stream/equal_world.c
 EQUAL_HOST_SRC = $(wildcard src/base/*.c src/jit/*.c) $(addprefix src/stream/,verify.c stream.c op.c dump.c) \
 	$(addprefix test/stream/,equal_program.c equal_run.c equal_body.c)
 define stream_rules
@@ -135,7 +135,7 @@ $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_OBJ)
 	$(CC) $(FUZZ_CFLAGS) -o $@ $^ $(LIBS)
 
 # Streams come from the generator of test/stream, and run in its world.
-FUZZED_STREAM_SRC = $(FREESTANDING_SRC) $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
+FUZZED_STREAM_SRC = $(FREESTANDING_SRC) src/agent/x87.c $(addprefix src/stream/,verify.c stream.c op.c dump.c) $(wildcard src/base/*.c) \
 	$(addprefix test/stream/equal_,program.c run.c world.c)
 $(filter $(BUILD)/fuzz/stream_%,$(FUZZERS)): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/fuzz/%.o $(FUZZED_STREAM_SRC:%.c=$(BUILD)/fuzz/obj/%.o)
 	$(CC) $(FUZZ_CFLAGS) -o $@ $^

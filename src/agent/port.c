@@ -2,7 +2,7 @@
 #include "stream/port.h"
 #include "agent/call.h"
 #include "agent/quiet.h"
-#include "stream/softfloat.h"
+#include "agent/x87.h"
 
 enum { PAGE = 4096, FUTEX_WAIT_OP = 0, PR_GET_NAME_OP = 16, CLOCK_MONOTONIC_ID = 1 };
 
@@ -236,18 +236,8 @@ uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
     return 0;
 }
 
-/* Neither the body nor the agent uses these registers, so they are still the program's. Saving them changes nothing. */
 uint64_t port_st0(struct wire_fire *fire)
 {
-    struct {
-        uint16_t control, status;
-        uint8_t full; /* a bit for each register, whatever the top */
-        uint8_t unused[27];
-        uint64_t significand;
-        uint16_t sign_exponent;
-        uint8_t rest[512 - 42];
-    } __attribute__((packed, aligned(16))) state;
     (void)fire;
-    __asm__ volatile("fxsave %0" : "=m"(state));
-    return state.full >> (state.status >> 11 & 7) & 1 ? softfloat_from_x87(state.significand, state.sign_exponent) : SOFTFLOAT_NAN;
+    return agent_st0();
 }

@@ -48,32 +48,34 @@ static bool read_word(void *context, uint64_t va, uint64_t *word)
     return port_read(reader->fire, va, word, WORD);
 }
 
-static void start(const struct wire_fire *fire, uint64_t pc, struct unwind_regs *regs)
+_Static_assert(offsetof(struct unwind_work, regs.reg) == 0 && sizeof(struct unwind_work) <= WIRE_WALK_BYTES,
+               "JIT code puts registers there");
+
+static void start(struct wire_fire *fire, struct unwind_regs *regs)
 {
     bool wide = sizeof(void *) == 8;
     for (int i = 0; i < WIRE_REG64_COUNT; i++)
-        regs->reg[i] = (uintptr_t)fire->machine[i];
+        regs->reg[i] = (uintptr_t)regs->reg[i];
     regs->reg[wide ? WIRE_REG64_SP : WIRE_REG32_SP] = fire->sp;
-    regs->pc = pc;
+    regs->pc = port_ctx(fire, WIRE_CTX_PC);
     regs->known = (1u << (wide ? LP64_REGS : ILP32_REGS)) - 1;
 }
 
-uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root)
+uint32_t port_stack(struct wire_fire *fire, uint64_t *work, uint64_t *pcs, uint32_t room, uint64_t *root)
 {
     const struct wire_process *process = (const void *)(uintptr_t)fire->process_va;
     const struct wire_spaces *spaces = (const void *)(uintptr_t)process->spaces_va;
     struct reader reader = {fire, fire->sp & -(uint64_t)PAGE, (fire->sp & -(uint64_t)PAGE) + PAGE};
     if (process->stack_end_va - fire->sp < FIRST_STACK_BYTES)
         reader.high = process->stack_end_va;
-    struct unwind_regs regs;
-    struct unwind_result result;
     uint32_t current = spaces ? __atomic_load_n(&spaces->current, __ATOMIC_ACQUIRE) : 0;
     if (!current)
         return 0;
     const struct wire_space *space = (const void *)((const char *)spaces + current);
     struct unwind_space modules = {.module = (const void *)(space + 1), .module_count = space->count, .width = 8 * WORD};
-    start(fire, port_ctx(fire, WIRE_CTX_PC), &regs);
+    struct unwind_walk walk = {.work = (void *)work, .space = &modules, .read = read_word, .context = &reader};
+    start(fire, &walk.work->regs);
     *root = WIRE_STACK_ROOT(space->image, port_ctx(fire, WIRE_CTX_PID));
-    unwind_walk(&modules, &regs, read_word, &reader, pcs, room, &result);
-    return result.count;
+    unwind_walk(&walk, pcs, room);
+    return walk.result.count;
 }

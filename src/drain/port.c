@@ -140,8 +140,9 @@ uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
     return 0;
 }
 
-uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root)
+uint32_t port_stack(struct wire_fire *fire, uint64_t *walk, uint64_t *pcs, uint32_t room, uint64_t *root)
 {
+    (void)walk;
     const struct drain_subject *subject = subject_of(fire);
     return subject && subject->stack ? subject->stack(subject, fire, pcs, room, root) : 0;
 }

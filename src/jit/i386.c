@@ -310,15 +310,20 @@ static void vector_register(struct jit *jit, const struct wire_insn *insn)
 /* As in 64-bit code. The upper halves stay as they are: the agent's words are 32 bits. */
 static void take_stack(struct jit *jit, const struct wire_insn *insn)
 {
+    struct emit_memory memory = jit32_in_frame(jit, insn->j);
     for (int reg = 0; reg < 8; reg++) {
-        int32_t to = FIRE(machine) + 8 * jit->arch->numbers[reg];
+        struct emit_memory to = memory;
+        to.displacement += 8 * jit->arch->numbers[reg];
         bool is_saved = jit->saved >> reg & 1;
         if (reg == SP)
             continue;
         if (is_saved)
             jit32_op_sp(jit, 0x8b, AX, jit_saved_offset(jit, reg));
-        jit32_op_sp(jit, 0x89, is_saved ? AX : reg, to);
+        emit_rm(&jit->emit, false, 0x89, is_saved ? AX : reg, &to);
     }
+    emit_rm(&jit->emit, false, 0x8d, AX, &memory);
+    jit32_op_sp(jit, 0x89, AX, FIRE(machine_va));
+    put_u32(jit, FIRE(machine_va) + 4, 0);
     jit->hot_calls = true;
     call_op(jit, insn, jit->at);
     jit->cached = -1;

@@ -219,7 +219,7 @@ static void lay_out(struct jit *jit, bool known)
         at += jit->regs & bit(i) ? 8 : 0;
     }
     if (jit->calls)
-        at = (int32_t)sizeof(struct wire_fire);
+        at = (int32_t)offsetof(struct wire_fire, reg) + 8 * (jit->regs ? 32 - __builtin_clz(jit->regs) : 0);
     jit->node_offset = at;
     at += 8 * (int32_t)jit->node_slots;
     jit->frame_offset = at;

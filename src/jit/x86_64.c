@@ -280,18 +280,23 @@ static void vector_register(struct jit *jit, const struct wire_insn *insn)
     jit->cached = -1;
 }
 
-/* The program's registers go to where the agent looks for them; it knows the stack pointer and the pc anyway. */
+/* The program's registers go to where the agent looks for them; it knows the stack pointer and the pc anyway. rcx, which leads there, is
+ * one that is saved. */
 static void take_stack(struct jit *jit, const struct wire_insn *insn)
 {
+    struct emit_memory memory = jit64_in_frame(jit, insn->j);
     for (int reg = 0; reg < 16; reg++) {
-        int32_t to = FIRE(machine) + 8 * jit->arch->numbers[reg];
+        struct emit_memory to = memory;
+        to.displacement += 8 * jit->arch->numbers[reg];
         bool is_saved = jit->saved >> reg & 1;
         if (reg == SP)
             continue;
         if (is_saved)
             jit64_op_sp(jit, true, 0x8b, AX, jit_saved_offset(jit, reg));
-        jit64_op_sp(jit, true, 0x89, is_saved ? AX : reg, to);
+        emit_rm(&jit->emit, true, 0x89, is_saved ? AX : reg, &to);
     }
+    emit_rm(&jit->emit, true, 0x8d, AX, &memory);
+    jit64_op_sp(jit, true, 0x89, AX, FIRE(machine_va));
     jit->hot_calls = true;
     call_op(jit, insn, jit->at);
     jit->cached = -1;

@@ -50,6 +50,7 @@ static void fire_for(void *context, const struct sample *sample)
     struct wire_fire fire = {.session_va = (uintptr_t)run->memory.memory,
                              .frame_va = (uintptr_t)run->frame,
                              .process_va = (uintptr_t)&subject,
+                             .machine_va = (uintptr_t)sample->machine,
                              .pc = sample->pc,
                              .sp = sample->sp,
                              .clause = firing->point->unit,
@@ -57,7 +58,6 @@ static void fire_for(void *context, const struct sample *sample)
                              .place = LIVE_OWN_NAMES + names_number(&run->names, firing->point->point->text),
                              .pid = sample->pid,
                              .tid = sample->tid};
-    memcpy(fire.machine, sample->machine, sizeof fire.machine);
     drain_run_clause(&fire, code, count);
 }
 

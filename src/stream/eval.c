@@ -231,12 +231,17 @@ static uint64_t stack_word(struct wire_fire *fire, uint32_t offset)
     return port_read(fire, fire->sp + offset, &word, word_bytes(fire)) ? load(&word, word_bytes(fire)) : 0;
 }
 
+static uint64_t machine_register(const struct wire_fire *fire, uint32_t number)
+{
+    return fire->machine_va ? ((const uint64_t *)(uintptr_t)fire->machine_va)[number] : 0;
+}
+
 static uint64_t argument(struct wire_fire *fire, uint32_t number)
 {
     static const uint8_t in_register[] = {WIRE_REG64_DI, WIRE_REG64_SI, WIRE_REG64_DX, WIRE_REG64_CX, WIRE_REG64_R8, WIRE_REG64_R9};
     if (fire->model == WIRE_ILP32)
         return stack_word(fire, 4 + 4 * number);
-    return number < sizeof in_register ? fire->machine[in_register[number]] : stack_word(fire, 8 + 8 * (number - 6));
+    return number < sizeof in_register ? machine_register(fire, in_register[number]) : stack_word(fire, 8 + 8 * (number - 6));
 }
 
 static uint64_t context(struct wire_fire *fire, uint32_t what)
@@ -258,10 +263,10 @@ static uint64_t context(struct wire_fire *fire, uint32_t what)
     }
 }
 
-static uint64_t take_stack(struct wire_fire *fire, const struct wire_insn *insn, uint64_t *pcs)
+static uint64_t take_stack(struct wire_fire *fire, const struct wire_insn *insn, uint64_t *room)
 {
-    uint64_t root = 0;
-    uint32_t skipped = insn->h, got = port_stack(fire, pcs, (uint32_t)insn->i + skipped, &root), number = 0;
+    uint64_t root = 0, *pcs = room + WIRE_WALK_BYTES / 8;
+    uint32_t skipped = insn->h, got = port_stack(fire, room, pcs, (uint32_t)insn->i + skipped, &root), number = 0;
     got = got > skipped ? got - skipped : 0;
     if (got)
         number = stream_stack_add((struct wire_session *)(uintptr_t)fire->session_va, root, pcs + skipped, got);
@@ -471,7 +476,7 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
         *d = argument(fire, (uint32_t)insn->i);
         break;
     case WIRE_REG:
-        *d = fire->machine[insn->i];
+        *d = machine_register(fire, (uint32_t)insn->i);
         break;
     case WIRE_XMM:
         *d = port_xmm(fire, (uint32_t)insn->i, insn->k);

@@ -441,7 +441,7 @@ static void make_stack(struct lowering *emit, const struct script_expr *expr, ui
 {
     static const char returns[] = "uretprobe:";
     bool has_returned = emit->from->n_points && !strncmp(emit->from->points[0], returns, sizeof returns - 1);
-    uint32_t used = emit->frame_used, scratch = lower_room(emit, 8 * (expr->value + has_returned));
+    uint32_t used = emit->frame_used, scratch = lower_room(emit, WIRE_WALK_BYTES + 8 * (expr->value + has_returned));
     uint8_t reg = lower_push(emit);
     struct wire_insn *insn = put(emit, WIRE_USTACK, reg, 0);
     insn->i = (int32_t)expr->value;

@@ -24,7 +24,8 @@ bool port_wait(const struct wire_fire *fire, uint32_t seen, uint32_t most_ns);
 /* XMM and ST0 of the program, as the bits of a double. JIT code reads xmm registers itself; the host has none. */
 uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes);
 uint64_t port_st0(struct wire_fire *fire);
-/* The program's stack, innermost first: the pc, then return addresses, at most `room`. Returns how many. *root: WIRE_STACK_ROOT(). */
-uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root);
+/* The program's stack, innermost first: the pc, then return addresses, at most `room`. Returns how many. *root: WIRE_STACK_ROOT(). `walk`:
+ * WIRE_WALK_BYTES to use up. */
+uint32_t port_stack(struct wire_fire *fire, uint64_t *walk, uint64_t *pcs, uint32_t room, uint64_t *root);
 
 #endif

@@ -310,7 +310,7 @@ static struct err *check_op(const struct pass *pass, const struct wire_insn *ins
         if (!i || i > WIRE_STACK_MAX || insn->h > 1)
             return bad_insn(pass, "no such stack");
         /* What is left there is not for reading. */
-        if (insn->j % 8 || insn->j + 8ull * (i + insn->h) > pass->frame_bytes)
+        if (insn->j % 8 || insn->j + WIRE_WALK_BYTES + 8ull * (i + insn->h) > pass->frame_bytes)
             return bad_insn(pass, "not in the frame");
         break;
     case WIRE_COMM:

@@ -434,8 +434,8 @@ static bool read_word(void *context, uint64_t va, uint64_t *word)
     return true;
 }
 
-static void walk(struct unwind_process *process, const struct unwind_regs *regs, const struct unwind_stack *stack, uint64_t *pcs,
-                 uint32_t room, struct unwind_result *out)
+static void walk_over(struct unwind_process *process, const struct unwind_regs *regs, const struct unwind_stack *stack, uint64_t *pcs,
+                      uint32_t room, struct unwind_result *out)
 {
     struct memory memory;
     memory.pid = process->pid;
@@ -445,20 +445,23 @@ static void walk(struct unwind_process *process, const struct unwind_regs *regs,
     memory.next = 0;
     for (unsigned i = 0; i < PAGES; i++)
         memory.page_va[i] = 1;
-    unwind_walk(&process->space, regs, read_word, &memory, pcs, room, out);
+    struct unwind_work work = {.regs = *regs};
+    struct unwind_walk walk = {.work = &work, .space = &process->space, .read = read_word, .context = &memory};
+    unwind_walk(&walk, pcs, room);
+    *out = walk.result;
     out->is_new = compare_callers(&memory, pcs, out->count);
 }
 
 void unwind_process_walk(struct unwind_process *process, const struct unwind_regs *regs, const struct unwind_stack *stack, uint64_t *pcs,
                          uint32_t room, struct unwind_result *out)
 {
-    walk(process, regs, stack, pcs, room, out);
+    walk_over(process, regs, stack, pcs, room, out);
     if (out->end == UNWIND_ROOM || (out->end == UNWIND_COMPLETE && !out->guessed) || !out->count ||
         module_at(process, pcs[out->count - 1]) != SIZE_MAX || clock_now_ns() - process->refreshed_ns < REFRESH_NS)
         return;
     struct err *error = unwind_process_refresh(process);
     if (!error)
-        walk(process, regs, stack, pcs, room, out);
+        walk_over(process, regs, stack, pcs, room, out);
     err_free(error);
 }
 

@@ -2,17 +2,6 @@
  * meanwhile. */
 #include "unwind/walk.h"
 
-struct walk {
-    const struct unwind_space *space;
-    unwind_read_fn *read;
-    void *context;
-    struct unwind_result *out;
-    struct unwind_regs regs;
-    uint64_t mask; /* of a word */
-    uint8_t word;  /* bytes */
-    uint8_t sp, bp;
-};
-
 enum { GO_ON = -1 };
 
 #define BIT(reg) (1u << (reg))
@@ -72,44 +61,44 @@ static bool find_rule(const struct unwind_space *space, uint64_t va, struct wire
 
 /* ---- one step ---- */
 
-static bool load(struct walk *walk, uint64_t va, uint64_t *word)
+static bool load(struct unwind_walk *walk, uint64_t va, uint64_t *word)
 {
     va &= walk->mask;
     if (walk->read(walk->context, va, word)) {
         *word &= walk->mask;
         return true;
     }
-    walk->out->missing_va = va;
+    walk->result.missing_va = va;
     return false;
 }
 
-static bool is_known(const struct walk *walk, uint32_t reg)
+static bool is_known(const struct unwind_walk *walk, uint32_t reg)
 {
-    return reg < WIRE_REG64_COUNT && (walk->regs.known & BIT(reg));
+    return reg < WIRE_REG64_COUNT && (walk->work->regs.known & BIT(reg));
 }
 
-static void set(struct walk *walk, uint32_t reg, uint64_t value)
+static void set(struct unwind_walk *walk, uint32_t reg, uint64_t value)
 {
-    walk->regs.reg[reg] = value & walk->mask;
-    walk->regs.known |= BIT(reg);
+    walk->work->regs.reg[reg] = value & walk->mask;
+    walk->work->regs.known |= BIT(reg);
 }
 
 /* Nothing is known of the code: its frame pointer may lead to the caller. */
-static int step_guess(struct walk *walk)
+static int step_guess(struct unwind_walk *walk)
 {
-    struct unwind_regs *regs = &walk->regs;
+    struct unwind_regs *regs = &walk->work->regs;
     uint64_t bp = regs->reg[walk->bp], saved_bp, pc;
     if (!is_known(walk, walk->bp))
         return UNWIND_NO_RULE;
     if (!bp) { /* psABI, process initialization: the outermost frame */
-        walk->out->guessed = true;
+        walk->result.guessed = true;
         return UNWIND_COMPLETE;
     }
     if (bp < regs->reg[walk->sp] || (bp & (walk->word - 1u)))
         return UNWIND_NO_RULE;
     if (!load(walk, bp, &saved_bp) || !load(walk, bp + walk->word, &pc))
         return UNWIND_NO_RULE; /* it was no frame pointer, or the walk can not tell */
-    walk->out->guessed = true;
+    walk->result.guessed = true;
     regs->known = 0;
     set(walk, walk->bp, saved_bp);
     set(walk, walk->sp, bp + 2u * walk->word);
@@ -118,7 +107,7 @@ static int step_guess(struct walk *walk)
 }
 
 /* All registers are in a struct sigcontext of the kernel (asm/sigcontext.h). */
-static int step_signal(struct walk *walk, const struct wire_unwind_rule *rule)
+static int step_signal(struct unwind_walk *walk, const struct wire_unwind_rule *rule)
 {
     static const uint8_t order64[] = {WIRE_REG64_R8,  WIRE_REG64_R9,  WIRE_REG64_R10, WIRE_REG64_R11, WIRE_REG64_R12, WIRE_REG64_R13,
                                       WIRE_REG64_R14, WIRE_REG64_R15, WIRE_REG64_DI,  WIRE_REG64_SI,  WIRE_REG64_BP,  WIRE_REG64_BX,
@@ -131,7 +120,7 @@ static int step_signal(struct walk *walk, const struct wire_unwind_rule *rule)
     uint32_t count = is_wide ? sizeof order64 : sizeof order32;
     if (!is_known(walk, rule->cfa_register))
         return UNWIND_CUT;
-    uint64_t context_va = walk->regs.reg[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
+    uint64_t context_va = walk->work->regs.reg[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
     uint64_t value;
     for (uint32_t i = 0; i < count; i++) {
         if (!load(walk, context_va + (is_wide ? 8 * i : FIRST32 + 4 * i), &value))
@@ -140,20 +129,20 @@ static int step_signal(struct walk *walk, const struct wire_unwind_rule *rule)
     }
     if (!load(walk, context_va + (is_wide ? 8 * count : PC32), &value))
         return UNWIND_NO_READ;
-    walk->regs.pc = value;
+    walk->work->regs.pc = value;
     return GO_ON;
 }
 
-static int find_cfa(struct walk *walk, const struct wire_unwind_rule *rule, uint64_t *cfa)
+static int find_cfa(struct unwind_walk *walk, const struct wire_unwind_rule *rule, uint64_t *cfa)
 {
     if (!is_known(walk, rule->cfa_register))
         return UNWIND_CUT;
-    *cfa = walk->regs.reg[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
+    *cfa = walk->work->regs.reg[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
     if (rule->cfa == WIRE_CFA_DEREF) {
         if (!load(walk, *cfa, cfa))
             return UNWIND_NO_READ;
         *cfa += (uint64_t)(int64_t)rule->cfa_extra;
-    } else if (rule->cfa == WIRE_CFA_PLT && (int)(walk->regs.pc & 15) >= rule->cfa_extra) {
+    } else if (rule->cfa == WIRE_CFA_PLT && (int)(walk->work->regs.pc & 15) >= rule->cfa_extra) {
         *cfa += walk->word;
     }
     *cfa &= walk->mask;
@@ -161,13 +150,13 @@ static int find_cfa(struct walk *walk, const struct wire_unwind_rule *rule, uint
 }
 
 /* What a saved[] or return_offset says, counted from `base`. */
-static int find_saved(struct walk *walk, int16_t place, uint64_t base, bool has_base, uint64_t *value)
+static int find_saved(struct unwind_walk *walk, int16_t place, uint64_t base, bool has_base, uint64_t *value)
 {
     if (place < WIRE_SAVED_PLACES) {
         uint32_t reg = (uint32_t)(place - WIRE_SAVED_REGISTER);
         if (place < WIRE_SAVED_REGISTER || !is_known(walk, reg))
             return UNWIND_CUT;
-        *value = walk->regs.reg[reg];
+        *value = walk->work->regs.reg[reg];
         return GO_ON;
     }
     if (!has_base)
@@ -175,15 +164,15 @@ static int find_saved(struct walk *walk, int16_t place, uint64_t base, bool has_
     return load(walk, base + (uint64_t)(int64_t)place, value) ? GO_ON : UNWIND_NO_READ;
 }
 
-static int step_frame(struct walk *walk, const struct wire_unwind_rule *rule)
+static int step_frame(struct unwind_walk *walk, const struct wire_unwind_rule *rule)
 {
     static const uint8_t saved64[] = {WIRE_REG64_BX, WIRE_REG64_BP, WIRE_REG64_R12, WIRE_REG64_R13, WIRE_REG64_R14, WIRE_REG64_R15};
     static const uint8_t saved32[] = {WIRE_REG32_BX, WIRE_REG32_BP, WIRE_REG32_SI, WIRE_REG32_DI};
     bool is_wide = walk->word == 8;
     const uint8_t *saved = is_wide ? saved64 : saved32;
     uint32_t count = is_wide ? sizeof saved64 : sizeof saved32;
-    struct unwind_regs *regs = &walk->regs;
-    uint64_t cfa, pc, value[WIRE_SAVED_COUNT];
+    struct unwind_regs *regs = &walk->work->regs;
+    uint64_t cfa, pc, *value = walk->work->value;
     int end = find_cfa(walk, rule, &cfa);
     if (end != GO_ON)
         return end;
@@ -214,30 +203,25 @@ static int step_frame(struct walk *walk, const struct wire_unwind_rule *rule)
     return GO_ON;
 }
 
-void unwind_walk(const struct unwind_space *space, const struct unwind_regs *regs, unwind_read_fn *read, void *context, uint64_t *pcs,
-                 uint32_t room, struct unwind_result *out)
+void unwind_walk(struct unwind_walk *walk, uint64_t *pcs, uint32_t room)
 {
-    bool is_wide = space->width == 64;
-    struct walk walk = {.space = space,
-                        .read = read,
-                        .context = context,
-                        .out = out,
-                        .regs = *regs,
-                        .mask = is_wide ? ~0ull : 0xffffffffull,
-                        .word = is_wide ? 8 : 4,
-                        .sp = is_wide ? WIRE_REG64_SP : WIRE_REG32_SP,
-                        .bp = is_wide ? WIRE_REG64_BP : WIRE_REG32_BP};
+    struct unwind_result *out = &walk->result;
+    bool is_wide = walk->space->width == 64;
+    walk->mask = is_wide ? ~0ull : 0xffffffffull;
+    walk->word = is_wide ? 8 : 4;
+    walk->sp = is_wide ? WIRE_REG64_SP : WIRE_REG32_SP;
+    walk->bp = is_wide ? WIRE_REG64_BP : WIRE_REG32_BP;
     *out = (struct unwind_result){.end = UNWIND_ROOM};
     bool is_exact = true; /* the pc is that of an instruction yet to be executed, not behind a call */
     while (out->count < room) {
         struct wire_unwind_rule rule;
         int end;
-        pcs[out->count++] = walk.regs.pc;
-        if (!is_known(&walk, walk.sp)) {
+        pcs[out->count++] = walk->work->regs.pc;
+        if (!is_known(walk, walk->sp)) {
             out->end = UNWIND_CUT;
             return;
         }
-        if (!find_rule(space, walk.regs.pc - !is_exact, &rule))
+        if (!find_rule(walk->space, walk->work->regs.pc - !is_exact, &rule))
             rule.cfa = WIRE_CFA_NONE;
         switch (rule.cfa) {
         case WIRE_CFA_END:
@@ -246,15 +230,15 @@ void unwind_walk(const struct unwind_space *space, const struct unwind_regs *reg
         case WIRE_CFA_REGISTER:
         case WIRE_CFA_DEREF:
         case WIRE_CFA_PLT:
-            end = step_frame(&walk, &rule);
+            end = step_frame(walk, &rule);
             break;
         case WIRE_CFA_SIGNAL:
-            end = step_signal(&walk, &rule);
+            end = step_signal(walk, &rule);
             break;
         default:
-            end = step_guess(&walk);
+            end = step_guess(walk);
         }
-        if (end == GO_ON && !walk.regs.pc)
+        if (end == GO_ON && !walk->work->regs.pc)
             end = UNWIND_COMPLETE;
         if (end != GO_ON) {
             out->end = (enum unwind_end)end;

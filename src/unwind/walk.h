@@ -33,9 +33,9 @@ struct unwind_space {
 };
 
 struct unwind_regs {
-    uint64_t pc;
     uint64_t reg[WIRE_REG64_COUNT]; /* by enum wire_reg of the width; SP among them. IP and FLAGS are not looked at */
-    uint32_t known;                 /* bit r: reg[r] is the thread's */
+    uint64_t pc;
+    uint32_t known; /* bit r: reg[r] is the thread's */
 };
 
 /* Reads a word of the width. False: it can not be read. */
@@ -57,7 +57,25 @@ struct unwind_result {
     bool is_new;         /* of a copy: a caller further out is not what was there before (unwind_stack.before) */
 };
 
-void unwind_walk(const struct unwind_space *space, const struct unwind_regs *regs, unwind_read_fn *read, void *context, uint64_t *pcs,
-                 uint32_t room, struct unwind_result *out);
+/* What a walk has of registers. The agent has it in memory that other processes can write, to take little of the program's stack: nothing
+ * in it is a pointer, an index or a bound. */
+struct unwind_work {
+    struct unwind_regs regs; /* in: where the walk starts */
+    uint64_t value[WIRE_SAVED_COUNT];
+};
+
+/* A walk. Before unwind_walk() the caller fills in the first four fields and work->regs. */
+struct unwind_walk {
+    struct unwind_work *work;
+    const struct unwind_space *space;
+    unwind_read_fn *read;
+    void *context;
+    struct unwind_result result; /* out */
+    uint64_t mask;               /* of a word */
+    uint8_t word;                /* bytes */
+    uint8_t sp, bp;
+};
+
+void unwind_walk(struct unwind_walk *walk, uint64_t *pcs, uint32_t room);
 
 #endif

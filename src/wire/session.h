@@ -189,7 +189,8 @@ struct wire_fire {
     uint64_t session_va; /* struct wire_session as this process has it */
     uint64_t frame_va;
     uint64_t process_va; /* struct wire_process; in the host struct drain_subject, or 0 */
-    uint64_t clause_va;  /* the code: struct wire_insn[] of the clause, for calls out of JIT code; may be 0 in the host */
+    uint64_t machine_va; /* uint64_t[WIRE_REG64_COUNT]: machine registers by enum wire_reg; 0: none is known. JIT code, which reads them
+                          * itself, gives it to USTACK alone */
     uint64_t pc, sp;     /* of the program at the probed instruction */
     uint32_t place;
     uint32_t clause;
@@ -201,8 +202,7 @@ struct wire_fire {
     uint32_t error_insn;
     uint32_t pid, tid; /* 0: not known yet */
     uint32_t unused;
-    uint64_t machine[WIRE_REG64_COUNT]; /* machine registers by enum wire_reg; JIT code fills in what the clause reads */
-    uint64_t reg[WIRE_REGS];
+    uint64_t reg[WIRE_REGS]; /* JIT code has no more of them on the stack than the clause uses */
 };
 
 /* Whether the run whose struct wire_fire was at fire_va has been left for good, as a run of the same thread can see. What a run has on its
@@ -249,8 +249,7 @@ struct wire_process {
 _Static_assert(sizeof(struct wire_record) == 32 && sizeof(struct wire_node) == 16 && sizeof(struct wire_frame) == 24 &&
                    sizeof(struct wire_stack_node) == 16,
                "layout");
-_Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, machine) == 96 && offsetof(struct wire_fire, reg) == 240,
-               "layout");
+_Static_assert(offsetof(struct wire_fire, pc) == 32 && offsetof(struct wire_fire, reg) == 96 && sizeof(struct wire_fire) == 224, "layout");
 _Static_assert(offsetof(struct wire_process, tid_offset) == 4096, "layout");
 _Static_assert(sizeof(struct wire_guard) == 64 && sizeof(struct wire_map) == 104 && sizeof(struct wire_map_state) == 32 &&
                    sizeof(struct wire_place) == 16 && sizeof(struct wire_process) == 5792,

@@ -34,6 +34,8 @@ enum {
     WIRE_OPEN_MAX = 1024,    /* instructions of a clause that jumps go to, open at once: between the first jump there and the last */
     WIRE_FIND_MAX = 1 << 20, /* steps of SFIND: room of one string times room of the other */
     WIRE_STACK_MAX = 1024,   /* frames that USTACK takes */
+    WIRE_WALK_BYTES = 208,   /* of the frame, for registers: USTACK has them below its addresses, and not on the program's stack; at the
+                              * start uint64_t[WIRE_REG64_COUNT], those of the machine */
     WIRE_SIGNED = 16,
     WIRE_RECORD_TYPES_MAX = 65000,
 };

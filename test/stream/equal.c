@@ -67,7 +67,10 @@ static void make_machine(void)
     uint32_t mxcsr = 0x1f80 ^ below(4) << 13 ^ below(64);
     memset(equal_in.fx, 0, 32);
     memcpy(equal_in.fx, &control, 2);
-    equal_in.fx[4] = 0xff; /* no register is empty */
+    uint16_t status = (uint16_t)(below(8) << 11 | (any() & 0x473f)); /* the top, conditions, exceptions that have been */
+    status &= (uint16_t)~0x40;                                       /* of its stack: none is told */
+    memcpy(equal_in.fx + 2, &status, 2);
+    equal_in.fx[4] = (uint8_t)(chance(70) ? 0xff : any()); /* which registers are not empty */
     memcpy(equal_in.fx + 24, &mxcsr, 4);
     equal_place = below(PLACES);
 }
@@ -90,8 +93,10 @@ static void interpret(void)
 {
     static uint8_t frame[FRAME_MAX] __attribute__((aligned(16)));
     static const uint8_t registers[] = {0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15};
+    uint64_t machine[WIRE_REG64_COUNT] = {0};
     struct wire_fire fire = {.session_va = (uintptr_t)world_interpreted.session,
                              .frame_va = (uintptr_t)frame,
+                             .machine_va = (uintptr_t)machine,
                              .process_va = (uintptr_t)world_process,
                              .sp = equal_in.reg[4],
                              .place = (uint32_t)equal_place,
@@ -103,10 +108,10 @@ static void interpret(void)
     world_live = false;
     fire.pc = 0;
     for (int i = 0; i < MACHINE_REGS; i++)
-        fire.machine[i] = equal_in.reg[MODEL == WIRE_LP64 ? registers[i] : i];
+        machine[i] = equal_in.reg[MODEL == WIRE_LP64 ? registers[i] : i];
     const uint64_t *pcs = (const uint64_t *)(uintptr_t)world_process->place_pcs_va;
-    fire.machine[MODEL == WIRE_LP64 ? WIRE_REG64_IP : WIRE_REG32_IP] = pcs[equal_place];
-    fire.machine[MODEL == WIRE_LP64 ? WIRE_REG64_FLAGS : WIRE_REG32_FLAGS] = equal_in.flags;
+    machine[MODEL == WIRE_LP64 ? WIRE_REG64_IP : WIRE_REG32_IP] = pcs[equal_place];
+    machine[MODEL == WIRE_LP64 ? WIRE_REG64_FLAGS : WIRE_REG32_FLAGS] = equal_in.flags;
     if (world_process->quiet && program.frame_bytes > 128)
         return;
     uint32_t error = eval_run(&fire, insns, count);

@@ -337,12 +337,12 @@ static void frame_op(void)
         return;
     case 8:
         bytes = any_bytes() / 8;
-        if (!bytes)
+        if (!bytes || frame_bytes < WIRE_WALK_BYTES + 8 * bytes)
             return;
         insn = add(WIRE_USTACK);
         insn->h = (uint16_t)(bytes > 1 ? below(2) : 0);
         insn->i = (int32_t)(bytes - insn->h);
-        insn->j = room(8 * bytes, 8);
+        insn->j = room(WIRE_WALK_BYTES + 8 * bytes, 8);
         insn->k = (uint8_t)below(4);
         insn->d = any_d();
         return;

@@ -1,3 +1,4 @@
+#include "agent/x87.h"
 #include "stream/eval.h"
 #include "stream/map.h"
 #include "stream/port.h"
@@ -302,11 +303,15 @@ bool port_wait(const struct wire_fire *fire, uint32_t seen, uint32_t most_ns)
 }
 
 /* The registers, as if they were frames. */
-uint32_t port_stack(struct wire_fire *fire, uint64_t *pcs, uint32_t room, uint64_t *root)
+uint32_t port_stack(struct wire_fire *fire, uint64_t *walk, uint64_t *pcs, uint32_t room, uint64_t *root)
 {
+    const uint64_t *machine = (const uint64_t *)(uintptr_t)fire->machine_va;
     uint32_t sp = MODEL == WIRE_LP64 ? WIRE_REG64_SP : WIRE_REG32_SP, count = 0;
     for (uint32_t i = 0; i < MACHINE_REGS && count < room; i++)
-        pcs[count++] = (uintptr_t)(i == sp ? fire->sp : fire->machine[i]);
+        pcs[count++] = (uintptr_t)(i == sp ? fire->sp : machine[i]);
+    /* It is there to be used up. */
+    for (uint32_t i = 0; i < WIRE_WALK_BYTES / 8; i++)
+        ((volatile uint64_t *)walk)[i] = i;
     *root = fire->place;
     return count;
 }
@@ -321,17 +326,16 @@ uint64_t port_xmm(struct wire_fire *fire, uint32_t number, uint32_t bytes)
     return *(const uint64_t *)low;
 }
 
-/* The registers are still the program's: nothing here uses them. */
+/* In a body they are still the program's: nothing here uses them. */
 uint64_t port_st0(struct wire_fire *fire)
 {
-    uint8_t area[512] __attribute__((aligned(16)));
-    const uint8_t *from = equal_in.fx;
+    uint16_t status = (uint16_t)(equal_in.fx[2] | equal_in.fx[3] << 8);
     (void)fire;
-    if (world_live) {
-        __asm__ volatile("fxsave %0" : "=m"(area));
-        from = area;
-    }
-    return softfloat_from_x87(*(const uint64_t *)(from + 32), *(const uint16_t *)(from + 40));
+    if (world_live)
+        return agent_st0();
+    if (!(equal_in.fx[4] >> (status >> 11 & 7) & 1))
+        return SOFTFLOAT_NAN;
+    return softfloat_from_x87(*(const uint64_t *)(equal_in.fx + 32), *(const uint16_t *)(equal_in.fx + 40));
 }
 
 /* ---- what bodies call besides eval_op() ---- */

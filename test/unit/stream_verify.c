@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CODE_MAX = 64, MAPS = 5, RECORDS = 2, DATA = 64 };
+enum { CODE_MAX = 64, MAPS = 5, RECORDS = 2, DATA = 64, FRAME = WIRE_WALK_BYTES + 8 * 16 };
 
 /* What a test may change before it becomes bytes, and after. */
 struct draft {
@@ -59,7 +59,7 @@ static void lay_out(void)
         draft.clause[0].action[m] = (struct wire_code){0, 1};
         draft.clause[1].predicate[m] = (struct wire_code){1, draft.count / 2};
         draft.clause[1].action[m] = (struct wire_code){1 + draft.count / 2, draft.count - draft.count / 2};
-        draft.clause[1].frame_bytes[m] = 128;
+        draft.clause[1].frame_bytes[m] = FRAME;
     }
     header->clause_count = 2;
     header->clause_offset = put(&at, draft.clause, sizeof draft.clause);
@@ -137,7 +137,7 @@ static void code(const char *name, const char *wanted, const struct wire_insn *i
     }
 #define ZERO_ALL                                                                                                                           \
     {                                                                                                                                      \
-        .op = WIRE_FZERO, .i = 128                                                                                                         \
+        .op = WIRE_FZERO, .i = FRAME                                                                                                       \
     }
 
 static void check_tables(void)
@@ -237,10 +237,10 @@ static void check_operands(void)
 
 static void check_frame(void)
 {
-    CODE("store outside the frame", "not in the frame", SET(0), {.op = WIRE_FST, .k = 8, .j = 121});
+    CODE("store outside the frame", "not in the frame", SET(0), {.op = WIRE_FST, .k = 8, .j = FRAME - 7});
     CODE("store that wraps", "not in the frame", SET(0), {.op = WIRE_FST, .k = 8, .j = UINT32_MAX - 3});
-    CODE("load outside the frame", "not in the frame", {.op = WIRE_FLD, .k = 1, .j = 128});
-    CODE("name outside the frame", "not in the frame", {.op = WIRE_COMM, .j = 120});
+    CODE("load outside the frame", "not in the frame", {.op = WIRE_FLD, .k = 1, .j = FRAME});
+    CODE("name outside the frame", "not in the frame", {.op = WIRE_COMM, .j = FRAME - 8});
     CODE("stack outside the frame", "not in the frame", {.op = WIRE_USTACK, .i = 17});
     CODE("stack outside with what it skips", "not in the frame", {.op = WIRE_USTACK, .i = 16, .h = 1});
     CODE("stack not aligned", "not in the frame", {.op = WIRE_USTACK, .i = 1, .j = 4});
@@ -248,7 +248,7 @@ static void check_frame(void)
     CODE("stack of too many", "no such stack", {.op = WIRE_USTACK, .i = WIRE_STACK_MAX + 1});
     CODE("stack without two", "no such stack", {.op = WIRE_USTACK, .i = 1, .h = 2});
     CODE("what a stack leaves behind", "before it is written", {.op = WIRE_USTACK, .i = 1}, {.op = WIRE_FLD, .k = 8});
-    CODE("string outside the frame", "not in the frame", SET(0), {.op = WIRE_STRT, .i = 129});
+    CODE("string outside the frame", "not in the frame", SET(0), {.op = WIRE_STRT, .i = FRAME + 1});
     CODE("string of less than 0", "not in the frame", SET(0), {.op = WIRE_STRT, .i = -1});
     CODE("string of nothing", "no room", SET(0), {.op = WIRE_STRT, .i = 0});
     CODE("buffer of nothing", "no room", SET(0), {.op = WIRE_BUFT, .i = 0});
@@ -268,10 +268,10 @@ static void check_frame(void)
     CODE("payload not aligned", "multiple of 8", ZERO_ALL, {.op = WIRE_EMIT, .h = 0, .i = 4, .j = 16});
     CODE("value over its key", "overlap", ZERO_ALL, {.op = WIRE_MGETV, .h = 1, .i = 8, .j = 16});
     CODE("iterator over its key", "overlap", ZERO_ALL, {.op = WIRE_MNEXT, .h = 0, .i = 8, .j = 8});
-    CODE("key outside the frame", "not in the frame", ZERO_ALL, {.op = WIRE_MGET, .j = 128});
-    CODE("value outside the frame", "not in the frame", ZERO_ALL, {.op = WIRE_MSETV, .h = 1, .i = 120});
-    CODE("payload outside the frame", "not in the frame", ZERO_ALL, {.op = WIRE_EMIT, .h = 0, .i = 120, .j = 16});
-    CODE("empty payload outside the frame", "not in the frame", {.op = WIRE_EMIT, .h = 1, .i = 136});
+    CODE("key outside the frame", "not in the frame", ZERO_ALL, {.op = WIRE_MGET, .j = FRAME});
+    CODE("value outside the frame", "not in the frame", ZERO_ALL, {.op = WIRE_MSETV, .h = 1, .i = FRAME - 8});
+    CODE("payload outside the frame", "not in the frame", ZERO_ALL, {.op = WIRE_EMIT, .h = 0, .i = FRAME - 8, .j = 16});
+    CODE("empty payload outside the frame", "not in the frame", {.op = WIRE_EMIT, .h = 1, .i = FRAME + 8});
 }
 
 static void check_flow(void)
