@@ -12,19 +12,21 @@ VICTIM_NAMES = $(basename $(notdir $(wildcard test/victim/v_*.c test/victim/v_*.
 # One source in the ways that programs come: v_count-KIND.
 VARIANT_KINDS = nopie static static-pie stripped musl musl-static
 VARIANTS = $(VARIANT_KINDS:%=v_count-%) $(VARIANT_KINDS:%=v_altstack-%) v_contexts-nopie v_contexts-static v_exceptions-static v_signals-static-pie v_fault_throw-static \
-	v_stacks-static v_stacks-now v_climb-stripped v_climb-nopie v_climb-bare
+	v_hostile-small v_stacks-static v_stacks-now v_climb-stripped v_climb-nopie v_climb-bare
 FLAGS_nopie = -no-pie -fno-pie
 FLAGS_static = -static -no-pie -fno-pie
 FLAGS_static-pie = -static-pie -fPIE
 FLAGS_stripped = -s
 FLAGS_bare = -s -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-exceptions -fno-omit-frame-pointer
+FLAGS_small = -DSMALL_STACKS
 FLAGS_now = -Wl,-z,now -fcf-protection
 
 $(foreach w,64 32,$(VICTIMS)/$(w)/v_fault_throw $(VICTIMS)/$(w)/v_fault_throw-static): VICTIM_CFLAGS += -fnon-call-exceptions
 
 # It knows what is in the memory that it shares.
-$(foreach w,64 32,$(VICTIMS)/$(w)/v_hostile): VICTIM_CFLAGS += -Isrc
-$(foreach w,64 32,$(VICTIMS)/$(w)/v_hostile): $(wildcard src/wire/*.h src/wire/*.def)
+HOSTILE = $(foreach w,64 32,$(VICTIMS)/$(w)/v_hostile $(VICTIMS)/$(w)/v_hostile-small)
+$(HOSTILE): VICTIM_CFLAGS += -Isrc
+$(HOSTILE): $(wildcard src/wire/*.h src/wire/*.def)
 
 define library_rules
 $(VICTIMS)/$(1)/v_climb_library: VICTIM_LIBS += -L$(VICTIMS)/$(1) -lv_leaf -Wl,-rpath,'$$$$ORIGIN'
@@ -46,7 +48,7 @@ $(VICTIMS)/$(1)/%: test/victim/%.c test/victim/victim.h
 $(VICTIMS)/$(1)/%: test/victim/%.cc test/victim/victim.h
 	@mkdir -p $$(@D)
 	g++ $$(M$(1)) $$(VICTIM_CFLAGS) -o $$@ $$< $$(VICTIM_LIBS)
-$(foreach k,nopie static static-pie stripped bare now,$(call variant_rules,$(1),$(k)))
+$(foreach k,nopie static static-pie stripped bare now small,$(call variant_rules,$(1),$(k)))
 endef
 define variant_rules
 

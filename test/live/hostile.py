@@ -1,5 +1,5 @@
 """hostile.py CONTROLLER WORK COUNT [FIRST]: what test/live/hostile.sh does, with seeds FIRST to FIRST + COUNT - 1, several at a time. A seed stands
-for what the process does, its width and user, and the mode of probity. In WORK are 64/v_hostile and 32/v_hostile."""
+for what the process does, its width and user, and the mode of probity. In WORK are v_hostile and v_hostile-small, in 64 and in 32."""
 import hashlib
 import os
 import random
@@ -16,8 +16,8 @@ SECONDS = 0.6  # that the controller is asked to run
 BOUND = 240  # and may take in all, under sanitizers and on a machine that has other work to do
 KILOBYTES = 3 << 20  # of memory that it may have at a time
 CODES = set(range(0, 10))
-victims = {width: f"{work}/{width}/v_hostile" for width in (64, 32)}
-deeds = subprocess.run([victims[64], "list"], capture_output=True, text=True, check=True).stdout.split()
+victims = {(width, kind): f"{work}/{width}/v_hostile{kind}" for width in (64, 32) for kind in ("", "-small")}
+deeds = subprocess.run([victims[64, ""], "list"], capture_output=True, text=True, check=True).stdout.split()
 failed, lock, turn, codes, slowest = [], threading.Lock(), iter(range(first, first + count)), {}, (0.0, "")
 
 
@@ -101,9 +101,9 @@ def wait_for(process):
     return process.returncode if pid else None, usage
 
 
-def start_victim(deed, seed, width, is_other, folder):
+def start_victim(deed, seed, victim, is_other, folder):
     # Whoever asks to be traced is traced by its parent: not by us.
-    command = ["sh", "-c", '"$0" "$@" & wait', victims[width], deed, str(seed), "120000"]
+    command = ["sh", "-c", '"$0" "$@" & wait', victim, deed, str(seed), "120000"]
     if is_other:
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
     with open(f"{folder}/victim", "w") as out:
@@ -123,16 +123,17 @@ def run(seed):
     mode = MODES[(seed % len(deeds) + seed // len(deeds)) % len(MODES)]
     width = chance.choice((64, 32))
     is_other = os.getuid() == 0 and chance.random() < 0.5
+    program = victims[width, "-small" if deed == "stacks" or chance.random() < 0.25 else ""]
     folder = f"{work}/seed-{seed}"
     os.mkdir(folder)
     own = f"{folder}/own"
     os.mkdir(own)
-    victim, pid = start_victim(deed, seed, width, is_other, folder)
-    what = f"seed {seed}: {mode} against {deed}, {width} bit, {'another user' if is_other else 'the same user'}"
+    victim, pid = start_victim(deed, seed, program, is_other, folder)
+    what = f"seed {seed}: {mode} against {deed}, {width} bit, {os.path.basename(program)}, {'another user' if is_other else 'the same user'}"
     problems, start = [], time.monotonic()
     with open(f"{folder}/out", "wb") as out, open(f"{folder}/err", "wb") as err:
         tracer = subprocess.Popen(
-            [controller, *arguments(mode, pid, victims[width], own)],
+            [controller, *arguments(mode, pid, program, own)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, cwd=own)
         code, usage = wait_for(tracer)
     took = time.monotonic() - start

@@ -10,7 +10,7 @@ controller=$root/build-asan/probity
 [ -x "$controller" ] || fail "$controller is not built (make sanitized)"
 for width in 64 32; do
     mkdir "$work/$width"
-    cp "$victims/$width/v_hostile" "$work/$width"
+    cp "$victims/$width/v_hostile" "$victims/$width/v_hostile-small" "$work/$width"
 done
 # What a failed change has in hand is given back by the end of the controller: `make asan` looks for leaks.
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0

@@ -37,6 +37,14 @@ uint32_t hostile_outer(uint32_t a, const char *text)
     return sum;
 }
 
+/* Code of a file with this symbol has its clauses on stacks of ours. */
+#ifdef SMALL_STACKS
+TRACED void __morestack(void);
+void __morestack(void)
+{
+}
+#endif
+
 static volatile uint32_t result;
 
 static void work(unsigned times)
@@ -220,6 +228,44 @@ static void zero(void)
     const struct range *range = choose(true, true);
     if (range)
         memset((void *)range->start, 0, range->end - range->start < 8u << 20 ? range->end - range->start : 8u << 20);
+}
+
+/* Who owns the stacks that clauses run on, and what lies on them. */
+static void spoil_stacks(void)
+{
+    enum { STACK_BYTES = 1 << 16, OWNER_BELOW_END = 16 };
+    int first = foreign_count ? (int)below((uint64_t)foreign_count) : 0;
+    for (int i = 0; i < foreign_count; i++) {
+        const struct range *range = &foreign[(first + i) % foreign_count];
+        if (!range->writable || range->shared || range->end - range->start < STACK_BYTES)
+            continue;
+        size_t stacks = (range->end - range->start) / STACK_BYTES;
+        for (int k = 0; k < 200; k++) {
+            uintptr_t end = range->start + (uintptr_t)(below(below(2) ? 4 : stacks) % stacks + 1) * STACK_BYTES;
+            uintptr_t at = end - (below(4) ? OWNER_BELOW_END : (uintptr_t)below(100) * 8 + 8);
+            *(volatile uintptr_t *)at = below(3) == 0 ? (uintptr_t)odd_number()
+                                        : below(2)    ? at - (uintptr_t)below(4096)
+                                                      : (uintptr_t)&range;
+        }
+        return;
+    }
+}
+
+/* Code that is probed, and looked through for system calls, and never runs. */
+TRACED void hostile_code(void);
+__asm__(".pushsection .text\n.globl hostile_code\n.type hostile_code,@function\n.p2align 12\nhostile_code:\n"
+        ".rept 300\nmov $317,%eax\nnop\nint $0x80\n.endr\nret\n.size hostile_code,.-hostile_code\n.p2align 12\n.popsection");
+
+/* It is other code whenever somebody looks again. */
+static void change_code(void)
+{
+    static const uint16_t calls[] = {0x050f, 0x80cd, 0x340f, 0xc3c3, 0xcccc, 0x9090, 0xfeeb, 0x00e8, 0x25ff};
+    unsigned char *code = (unsigned char *)(uintptr_t)&hostile_code;
+    mprotect(code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
+    for (int i = 0; i < 2000; i++) {
+        uint16_t bytes = below(8) ? calls[below(sizeof calls / sizeof *calls)] : (uint16_t)any();
+        memcpy(code + below(2400), &bytes, 2);
+    }
 }
 
 static struct wire_session *session_of(const struct range *range)
@@ -570,6 +616,8 @@ static const struct mode {
     {"stop", stop_myself, false},
     {"end", end_somehow, false},
     {"journal", scribble, false},
+    {"stacks", spoil_stacks, true},
+    {"code", change_code, true},
 };
 enum { MODES = sizeof modes / sizeof *modes };
 
