@@ -56,6 +56,7 @@ void emit_rm(struct emit *emit, bool w, uint32_t opcode, int reg, const struct e
     }
     uint8_t sib = (uint8_t)((memory->scale == 8   ? 0xc0
                              : memory->scale == 4 ? 0x80
+                             : memory->scale == 2 ? 0x40
                                                   : 0) |
                             (index < 0 ? 4 : index & 7) << 3 | (base < 0 ? 5 : base & 7));
     bool has_sib = index >= 0 || (base & 7) == SP;

@@ -22,7 +22,7 @@ struct emit {
 struct emit_memory {
     int base;  /* -1: none, an absolute address (32-bit mode only) */
     int index; /* -1: none */
-    int scale; /* 1, 4 or 8 */
+    int scale; /* 1, 2, 4 or 8 */
     int32_t displacement;
 };
 

@@ -368,6 +368,7 @@ static bool takes_first(uint32_t number)
     case WIRE_ENDZ:
     case WIRE_FST:
     case WIRE_FLDX:
+    case WIRE_BOUND:
         return true;
     case WIRE_DIVU:
     case WIRE_DIVS:

@@ -47,6 +47,16 @@ static bool move_op(struct jit *jit, const struct wire_insn *insn)
     return true;
 }
 
+/* edx:eax = the operation's a, which is below `count`. */
+static void check_bound(struct jit *jit, const struct wire_insn *insn, uint32_t count)
+{
+    jit32_load_first(jit, insn);
+    jit32_op_rr(jit, 0x85, DX, DX);
+    jit_lead_to_error(jit, emit_jump_if(&jit->emit, IF_ZERO | IF_NOT), WIRE_ERROR_BOUNDS, true);
+    jit32_op_constant(jit, 7, AX, count - 1);
+    jit_lead_to_error(jit, emit_jump_if(&jit->emit, IF_ABOVE), WIRE_ERROR_BOUNDS, true);
+}
+
 bool jit32_frame_op(struct jit *jit, const struct wire_insn *insn)
 {
     struct emit_memory memory, high;
@@ -64,14 +74,15 @@ bool jit32_frame_op(struct jit *jit, const struct wire_insn *insn)
             emit_rm(&jit->emit, false, 0x89, DX, &high);
         return true;
     case WIRE_FLDX:
-        jit32_load_first(jit, insn);
-        jit32_op_rr(jit, 0x85, DX, DX);
-        jit_lead_to_error(jit, emit_jump_if(&jit->emit, IF_ZERO | IF_NOT), WIRE_ERROR_BOUNDS, true);
-        jit32_op_constant(jit, 7, AX, (uint32_t)insn->i - (insn->k & ~(uint32_t)WIRE_SIGNED));
-        jit_lead_to_error(jit, emit_jump_if(&jit->emit, IF_ABOVE), WIRE_ERROR_BOUNDS, true);
+        check_bound(jit, insn, (uint32_t)insn->i / (insn->k & 15u));
         memory = jit32_in_frame(jit, insn->j);
         memory.index = AX;
+        memory.scale = insn->k & 15;
         load_extended(jit, insn, &memory);
+        return true;
+    case WIRE_BOUND:
+        check_bound(jit, insn, (uint32_t)insn->i);
+        jit32_result(jit, insn);
         return true;
     case WIRE_FCPY:
     case WIRE_FZERO:

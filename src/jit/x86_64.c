@@ -340,6 +340,7 @@ static bool takes_first(uint32_t number)
     case WIRE_ENDZ:
     case WIRE_FST:
     case WIRE_FLDX:
+    case WIRE_BOUND:
         return true;
     }
     return number >= WIRE_MOV && number <= WIRE_BSWAP;

@@ -64,6 +64,15 @@ static bool move_op(struct jit *jit, const struct wire_insn *insn)
     return true;
 }
 
+/* rax = the operation's a, which is below `count`, at most 1 << 31. */
+static void check_bound(struct jit *jit, const struct wire_insn *insn, uint32_t count)
+{
+    jit64_load_first(jit, insn);
+    emit_rr(&jit->emit, true, 0x81, 7, AX); /* cmp */
+    emit_u32(&jit->emit, count - 1);
+    jit_lead_to_error(jit, emit_jump_if(&jit->emit, IF_ABOVE), WIRE_ERROR_BOUNDS, true);
+}
+
 bool jit64_frame_op(struct jit *jit, const struct wire_insn *insn)
 {
     struct emit_memory memory;
@@ -79,13 +88,15 @@ bool jit64_frame_op(struct jit *jit, const struct wire_insn *insn)
         store_rax(jit, &memory, insn->k);
         return true;
     case WIRE_FLDX:
-        jit64_load_first(jit, insn);
-        emit_rr(&jit->emit, true, 0x81, 7, AX); /* cmp */
-        emit_u32(&jit->emit, (uint32_t)insn->i - (insn->k & ~(uint32_t)WIRE_SIGNED));
-        jit_lead_to_error(jit, emit_jump_if(&jit->emit, IF_ABOVE), WIRE_ERROR_BOUNDS, true);
+        check_bound(jit, insn, (uint32_t)insn->i / (insn->k & 15u));
         memory = jit64_in_frame(jit, insn->j);
         memory.index = AX;
+        memory.scale = insn->k & 15;
         load_extended(jit, &memory, insn->k);
+        jit64_result(jit, insn);
+        return true;
+    case WIRE_BOUND:
+        check_bound(jit, insn, (uint32_t)insn->i);
         jit64_result(jit, insn);
         return true;
     case WIRE_FCPY:

@@ -259,12 +259,13 @@ enum load_moved { LOAD_MOVED_NOT, LOAD_MOVED, LOAD_MOVE_LATER };
 struct load_move_regs {
     uint64_t pc;
     struct fire_regs fire;
-    uint64_t bp;    /* only read */
-    bool must_stay; /* set for a thread that can not be moved now */
-    bool is_hidden; /* set for a frame that shows another pc, with a record of this one: its handler may still run */
+    uint64_t bp, di; /* only read */
+    bool must_stay;  /* set for a thread that can not be moved now */
+    bool is_hidden;  /* set for a frame that shows another pc, with a record of this one: its handler may still run */
     /* Of a signal frame: what the handler returns to, if it has SA_SIGINFO and if it has not (32 bit only); 0: not known. */
     uint64_t restorer_va, old_restorer_va;
     bool shows_pc; /* set by a visitor that has changed the pc only: the frame goes on showing the one before, with a record of the new */
+    bool is_over;  /* set by a visitor that has changed what a frame shows: a record in it holds no more */
     /* Set by load_move_out(): */
     const struct wire_pc *from; /* the entry that the thread was moved by */
     bool counted;               /* it was in firing code that had done its work */

@@ -122,12 +122,13 @@ bool load_move_is_possible(const struct load_pc_map *map, uint64_t pc)
 
 /* Positions of the registers in a signal context, in words relative to its pc. */
 struct context_layout {
-    int word_bytes, ax, cx, dx, bp, sp, flags, code_segment, code_segment_value, record, restorer, old_restorer, fault;
+    int word_bytes, ax, cx, dx, di, bp, sp, flags, code_segment, code_segment_value, record, restorer, old_restorer, fault;
     int stack, stack_bytes; /* the thread's alternate stack; not in old frames */
 };
-static const struct context_layout context64 = {8, -3, -2, -4, -6, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19, -19, -17};
-static const struct context_layout context32 = {4, -3, -4, -5, -8, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4, -55, -16, -48, -17, -15};
-enum { CONTEXT_BEFORE = 8, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
+static const struct context_layout context64 = {8, -3, -2, -4, -8, -6, -1, 1, 2, 0x33, WIRE_RECORD_AFTER_PC64 / 8, -22, 0, 19, -19, -17};
+static const struct context_layout context32 = {4,   -3,  -4,  -5,  -10, -8, -7, 2, 1, 0x23, WIRE_RECORD_AFTER_PC32 / 4,
+                                                -55, -16, -48, -17, -15};
+enum { CONTEXT_BEFORE = 10, CONTEXT_AFTER = 4 }; /* words of a context around its pc that are looked at, at most */
 
 struct visitor {
     struct target *target;
@@ -201,6 +202,7 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
     uint64_t shown = word_at(bytes, layout, index);
     struct load_move_regs regs = {.pc = pc,
                                   .bp = word_at(bytes, layout, index + layout->bp),
+                                  .di = word_at(bytes, layout, index + layout->di),
                                   .is_hidden = pc != shown,
                                   .restorer_va = index + layout->restorer >= 0 ? word_at(bytes, layout, index + layout->restorer) : 0,
                                   .old_restorer_va = layout->old_restorer && index + layout->old_restorer >= 0
@@ -213,7 +215,7 @@ static struct err *visit_frame(struct visitor *visitor, const struct context_lay
                                            .flags = word_at(bytes, layout, index + layout->flags)}};
     if (!visitor->visit(visitor->context, NULL, &regs))
         return NULL;
-    if (pc != shown || regs.shows_pc)
+    if ((pc != shown || regs.shows_pc) && !regs.is_over)
         return write_record(visitor, layout, va, shown, regs.pc);
     ERR_TRY(move_fault(visitor, layout, bytes, index, words, va, regs.pc));
     set_word(bytes, layout, index, regs.pc);
@@ -349,6 +351,7 @@ static void visit_thread(struct visitor *visitor, struct target_thread *thread)
         target_thread_restart_here(visitor->target, thread);
     struct load_move_regs move = {.pc = regs->rip,
                                   .bp = regs->rbp,
+                                  .di = regs->rdi,
                                   .must_stay = is_ours && target_thread_has_fault(visitor->target, thread),
                                   .fire = {regs->rax, regs->rcx, regs->rdx, regs->rsp, regs->eflags}};
     if (!visitor->visit(visitor->context, thread, &move))

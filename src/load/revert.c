@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct revert {
     size_t still_inside;                /* threads and frames that could not leave our code yet */
     VEC(struct frame) frame;            /* that could not */
     target_pids inside;                 /* the threads whose own pc, or that of a frame of theirs, that is */
+    VEC(uint64_t) handler;              /* of signals: where the agent is called first of all */
     uint32_t round;                     /* of looking at all threads */
     const struct target_thread *thread; /* that is looked at: frames are on its stacks */
     struct unwind_tables *tables;       /* made when frames hold it up */
@@ -75,10 +77,46 @@ static struct err *restore_bytes(struct revert *revert)
 
 /* ---- threads ---- */
 
+static bool is_handler(const struct revert *revert, uint64_t pc)
+{
+    for (size_t i = 0; i < revert->handler.n; i++)
+        if (revert->handler.at[i] == pc)
+            return true;
+    return false;
+}
+
+static void find_handlers(struct revert *revert)
+{
+    for (size_t i = 0; i < revert->map.count; i++) {
+        const struct wire_pc *entry = &revert->map.pc[i];
+        if (entry->kind == WIRE_PC_CALL && entry->value == WIRE_AGENT_ENTER && !is_handler(revert, entry->origin_va))
+            VEC_PUSH(&revert->handler, entry->origin_va);
+    }
+}
+
 static bool is_ours(void *context, uint64_t pc)
 {
     const struct revert *revert = context;
-    return load_left_has(&revert->left, pc) || load_pc_map_has(&revert->map, pc); /* an island in padding of the program */
+    return is_handler(revert, pc) || load_left_has(&revert->left, pc) ||
+           load_pc_map_has(&revert->map, pc); /* an island in padding of the program */
+}
+
+static bool is_trap(const struct wire_site *site)
+{
+    return site->length == 1 && site->patched[0] == 0xcc;
+}
+
+/* A thread that has just met a trap of a controller that died goes on in the trampoline: while others have to leave our code first, the
+ * trap stays, and this thread may be the one that they, or frames on its own stack, wait for. */
+static uint64_t at_trap(void *context, uint64_t va)
+{
+    struct revert *revert = context;
+    for (uint32_t i = 0; i < revert->left.head.site_count; i++) {
+        const struct wire_site *site = &revert->left.site[i];
+        if (site->va == va && is_trap(site))
+            return is_ours(revert, site->trampoline_va) && load_pc_map_has(&revert->map, site->trampoline_va) ? site->trampoline_va : va;
+    }
+    return 0;
 }
 
 /* Whether signal handlers of the process are shown what they would see natively. */
@@ -139,11 +177,66 @@ static bool is_left_over(struct revert *revert, const struct load_move_regs *reg
     return found == NOT_ON_STACK;
 }
 
+static const struct wire_restorer *find_restorer(const struct revert *revert, uint64_t va)
+{
+    const struct wire_restorer *restorer = revert->left.head.restorer;
+    for (int i = 0; i < WIRE_RESTORER_ROOM; i++)
+        if (va && restorer[i].va == va)
+            return &restorer[i];
+    return NULL;
+}
+
+/* Where the trap is that a thread met whose signal frame shows `pc`: behind it, or where the agent sends the thread on. 0: it is none of
+ * ours. */
+static uint64_t trap_met(const struct revert *revert, uint64_t pc)
+{
+    for (uint32_t i = 0; i < revert->left.head.site_count; i++) {
+        const struct wire_site *site = &revert->left.site[i];
+        if (is_trap(site) && (site->va == pc - 1 || site->trampoline_va == pc))
+            return site->va;
+    }
+    return 0;
+}
+
+/* Words of a signal frame, counted from its return address. */
+enum { FRAME_SIGNAL32 = 1, FRAME_PC32_OLD = 16, FRAME_PC64 = 22, FRAME_PC32 = 55, FRAME_WORDS };
+
+/* At the first instruction of a handler. If it was called because of a trap of ours, which the agent would have found out there, it returns
+ * at once, to where the trap was. */
+static bool skip_handler(const struct revert *revert, struct load_move_regs *regs)
+{
+    bool wide = target_width(revert->target) == 64;
+    size_t bytes = wide ? 8 : 4;
+    uint64_t va = wide ? regs->fire.sp : (uint32_t)regs->fire.sp, word[FRAME_WORDS];
+    uint32_t narrow[FRAME_WORDS];
+    size_t words = target_read_some(revert->target, va, wide ? (void *)word : (void *)narrow, FRAME_WORDS * bytes) / bytes;
+    for (size_t i = 0; !wide && i < words; i++)
+        word[i] = narrow[i];
+    const struct wire_restorer *restorer = words ? find_restorer(revert, word[0]) : NULL;
+    if (!restorer)
+        return false; /* called by the program itself */
+    size_t pc = wide ? FRAME_PC64 : restorer->is_info ? FRAME_PC32 : FRAME_PC32_OLD;
+    if (pc >= words || (wide ? (uint32_t)regs->di : word[FRAME_SIGNAL32]) != SIGTRAP)
+        return false;
+    uint64_t trap_va = trap_met(revert, word[pc]);
+    if (!trap_va)
+        return false;
+    struct err *error = target_write(revert->target, va + pc * bytes, &trap_va, bytes);
+    if (error)
+        return err_free(error), false; /* then it has no memory any more */
+    regs->pc = restorer->va;
+    regs->fire.sp = va + bytes;
+    regs->is_over = true;
+    return true;
+}
+
 static bool visit(void *context, struct target_thread *thread, struct load_move_regs *regs)
 {
     struct revert *revert = context;
     if (thread)
         revert->thread = thread;
+    if (is_handler(revert, regs->pc))
+        return !revert->looking && skip_handler(revert, regs);
     if (!is_ours(revert, regs->pc))
         return false;
     if (revert->looking) {
@@ -155,6 +248,8 @@ static bool visit(void *context, struct target_thread *thread, struct load_move_
         return false;
     }
     bool moved = !regs->must_stay && load_move_out(revert->target, &revert->map, regs) == LOAD_MOVED;
+    if (moved && is_handler(revert, regs->pc))
+        skip_handler(revert, regs);
     revert->still_inside += !moved && (thread || !is_left_over(revert, regs));
     return moved;
 }
@@ -176,19 +271,7 @@ static void end_walks(struct revert *revert)
     unwind_tables_destroy(revert->tables);
     VEC_FREE(&revert->frame);
     VEC_FREE(&revert->inside);
-}
-
-/* A thread that has just met a trap of a controller that died goes on in the trampoline: while others have to leave our code first, the
- * trap stays, and this thread may be the one that they, or frames on its own stack, wait for. */
-static uint64_t at_trap(void *context, uint64_t va)
-{
-    struct revert *revert = context;
-    for (uint32_t i = 0; i < revert->left.head.site_count; i++) {
-        const struct wire_site *site = &revert->left.site[i];
-        if (site->va == va && site->length == 1 && site->patched[0] == 0xcc)
-            return is_ours(revert, site->trampoline_va) && load_pc_map_has(&revert->map, site->trampoline_va) ? site->trampoline_va : va;
-    }
-    return 0;
+    VEC_FREE(&revert->handler);
 }
 
 /* ---- mappings ---- */
@@ -291,16 +374,10 @@ static struct err *look(struct revert *revert)
     }
 }
 
-/* *why: what keeps it from being done now, if that is known. */
-static struct err *try_revert(struct revert *revert, bool patient, bool *done, struct err **why)
+static struct err *revert_once(struct revert *revert, bool patient, bool *done)
 {
-    struct err *busy = target_stop(revert->target);
-    err_free(*why);
-    *why = NULL;
-    if (busy && busy->code == ERR_BUSY)
-        return *why = busy, *done = false, NULL;
-    if (busy)
-        return busy;
+    *done = false;
+    ERR_TRY(target_stop(revert->target));
     /* As long as a thread has to stay in our code, a signal handler still needs the probe that shows it where it was. */
     revert->looking = patient && !revert->restored;
     revert->still_inside = 0;
@@ -319,6 +396,19 @@ static struct err *try_revert(struct revert *revert, bool patient, bool *done, s
     if (*done && clears)
         ERR_TRY(target_clear_trap_handler(revert->target, revert->left.head.trap_handler_va));
     return *done ? unmap(revert) : NULL;
+}
+
+/* *why: what keeps it from being done now, if that is known. Whatever part of an attempt a thread kept waiting, another one follows. */
+static struct err *try_revert(struct revert *revert, bool patient, bool *done, struct err **why)
+{
+    struct err *error = revert_once(revert, patient, done);
+    err_free(*why);
+    *why = NULL;
+    if (!error || error->code != ERR_BUSY)
+        return error;
+    *why = error;
+    *done = false;
+    return NULL;
 }
 
 /* Whoever waits for the controller goes on. */
@@ -356,8 +446,11 @@ static struct err *revert_all(struct revert *revert)
     struct err *error = NULL;
     bool done = false;
     revert->map = (struct load_pc_map){revert->left.pc, revert->left.head.pc_count};
-    if (!target_is_kept(target))
+    find_handlers(revert);
+    if (!target_is_kept(target)) {
         target_keep(target, at_trap, NULL, revert);
+        error = target_resume(target); /* the stop that comes next knows of the traps */
+    }
     release_agent(revert);
     for (int attempt = 0; !error && !done; attempt++) {
         uint64_t passed_ns = clock_now_ns() - start_ns;

@@ -524,7 +524,7 @@ struct script_expr *decay(struct checker *c, struct script_expr *expr)
     struct script_expr *text = expr_new(c, expr->kind, expr->span, NULL);
     *text = *expr;
     text->bytes = type->is_flexible || type->count > LIMIT_STRING ? c->program->max_strlen : type->count;
-    text->type = script_type_string(c->types, text->bytes);
+    text->type = script_type_string(c->types, text->bytes + 1);
     if (expr->kind == SCRIPT_E_ARGUMENT) {
         text->kind = SCRIPT_E_EXTRACT;
         text->left = expr;

@@ -242,11 +242,26 @@ struct script_expr *check_item(struct checker *c, const struct node *node)
 
 /* ---- elements ---- */
 
+static bool is_plain(const struct script_type *type)
+{
+    return is_number(type) || type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE;
+}
+
+static struct script_expr *element_of(struct checker *c, const struct node *node, struct script_expr *base, struct script_expr *index,
+                                      const struct script_type *type)
+{
+    struct script_expr *expr = expr_new(c, SCRIPT_E_ELEMENT, node->span, type);
+    expr->left = base;
+    expr->right = to_int(c, index, false);
+    return expr;
+}
+
 static struct script_expr *array_element(struct checker *c, const struct node *node, struct script_expr *base, struct script_expr *index)
 {
     const struct script_type *element = base->type->to;
+    bool is_open = base->type->is_flexible || base->type->count == 0;
     if (index->kind == SCRIPT_E_INT) {
-        if (!base->type->is_flexible && index->value >= base->type->count)
+        if (!is_open && index->value >= base->type->count)
             return FAIL(c, node->span, "the index %lld is out of bounds for array of size %llu", (long long)index->value,
                         (unsigned long long)base->type->count);
         return piece(c, node->span, base, element, index->value * element->bytes);
@@ -257,12 +272,22 @@ static struct script_expr *array_element(struct checker *c, const struct node *n
         address->offset = base->offset;
         address->value = element->bytes;
         address->right = to_int(c, index, true);
+        address->bound = is_open ? 0 : base->type->count;
         return load(c, node->span, address, element);
     }
-    struct script_expr *expr = expr_new(c, SCRIPT_E_ELEMENT, node->span, element);
-    expr->left = base;
-    expr->right = to_int(c, index, false);
-    return expr;
+    if (!is_plain(element) || element->bytes > 8)
+        return FAIL(c, node->span, "in a copied array of '%s' the index must be a constant", type_text(c, element));
+    return element_of(c, node, base, index, element);
+}
+
+/* A character of a string, or a byte of a buffer. */
+static struct script_expr *byte_of(struct checker *c, const struct node *node, struct script_expr *base, struct script_expr *index)
+{
+    uint64_t room = base->type->bytes;
+    if (index->kind == SCRIPT_E_INT && index->value >= room)
+        return FAIL(c, node->span, "the index %lld is out of bounds for %s of size %llu", (long long)index->value,
+                    base->type->kind == SCRIPT_T_STRING ? "a string" : "a buffer", (unsigned long long)room);
+    return element_of(c, node, base, index, script_type_int(c->types, 1, base->type->kind == SCRIPT_T_STRING));
 }
 
 struct script_expr *check_index(struct checker *c, const struct node *node)
@@ -283,13 +308,8 @@ struct script_expr *check_index(struct checker *c, const struct node *node)
     case SCRIPT_T_POINTER:
         return check_deref(c, node->span, pointer_add(c, node->span, base, index, false));
     case SCRIPT_T_STRING:
-    case SCRIPT_T_BUFFER: {
-        struct script_expr *expr =
-            expr_new(c, SCRIPT_E_ELEMENT, node->span, script_type_int(c->types, 1, base->type->kind == SCRIPT_T_STRING));
-        expr->left = base;
-        expr->right = to_int(c, index, false);
-        return expr;
-    }
+    case SCRIPT_T_BUFFER:
+        return byte_of(c, node, base, index);
     default:
         return FAIL(c, node->span, "The array index operator [] can only be used on arrays, pointers, strings and tuples, found '%s'",
                     type_text(c, base->type));
@@ -326,11 +346,6 @@ struct script_expr *check_offsetof(struct checker *c, const struct node *node)
 }
 
 /* ---- casts ---- */
-
-static bool is_plain(const struct script_type *type)
-{
-    return is_number(type) || type->kind == SCRIPT_T_POINTER || type->kind == SCRIPT_T_DOUBLE;
-}
 
 struct script_expr *check_cast(struct checker *c, const struct node *node)
 {

@@ -202,6 +202,7 @@ struct script_expr {
     enum script_call call;
     bool is_post;
     uint64_t offset, bytes;
+    uint64_t bound; /* that an index must be below; 0: it may be anything */
     uint8_t bit_offset, bit_size;
     const struct script_argument *argument;
     struct script_expr *left, *right, *condition, *target;

@@ -515,9 +515,14 @@ uint32_t eval_op(struct wire_fire *fire, const struct wire_insn *insn)
         store(frame + insn->j, a, insn->k);
         break;
     case WIRE_FLDX:
-        if (a > i - (insn->k & 15))
+        if (a >= (uint32_t)i / (insn->k & 15u))
             return failed(fire, WIRE_ERROR_BOUNDS, a);
-        *d = load(frame + insn->j + a, insn->k);
+        *d = load(frame + insn->j + a * (insn->k & 15), insn->k);
+        break;
+    case WIRE_BOUND:
+        if (a >= (uint32_t)i)
+            return failed(fire, WIRE_ERROR_BOUNDS, a);
+        *d = a;
         break;
     case WIRE_FCPY:
         copy_bytes(frame + insn->j, frame + insn->i, insn->h);

@@ -98,27 +98,26 @@ uint8_t lower_extract_scalar(struct lowering *emit, const struct script_expr *ex
 
 uint8_t lower_element_scalar(struct lowering *emit, const struct script_expr *expr)
 {
-    const struct script_type *array = expr->left->type;
-    uint32_t base = lower_located(emit, expr->left);
-    uint8_t index = lower_scalar(emit, expr->right), bad = lower_push(emit);
-    /* Out of range: all ones, which FLDX refuses. */
-    lower_put_dai(emit, WIRE_GTUI, bad, index, (int32_t)(array->count ? array->count - 1 : 0));
-    lower_put_dab(emit, WIRE_NEG, bad, bad, 0);
-    lower_put_dai(emit, WIRE_MULI, index, index, (int32_t)array->to->bytes);
-    lower_put_dab(emit, WIRE_OR, index, index, bad);
-    emit->depth--;
-    struct wire_insn *insn = lower_put_dab(emit, WIRE_FLDX, index, index, 0);
+    const struct script_type *whole = expr->left->type, *element = expr->type;
+    uint32_t base = lower_located(emit, expr->left) + (whole->kind == SCRIPT_T_BUFFER ? 8 : 0);
+    uint8_t reg = lower_scalar(emit, expr->right);
+    struct wire_insn *insn = lower_put_dab(emit, WIRE_FLDX, reg, reg, 0);
     insn->j = base;
-    insn->i = (int32_t)lower_value_bytes(array);
-    insn->k = array->to->kind == SCRIPT_T_POINTER || array->to->kind == SCRIPT_T_DOUBLE ? (uint8_t)array->to->bytes : lower_size(array->to);
-    return index;
+    insn->i = (int32_t)whole->bytes;
+    insn->k = (uint8_t)(element->bytes | (lower_size(element) & WIRE_SIGNED));
+    if (element->kind == SCRIPT_T_DOUBLE && element->bytes == 4)
+        lower_put_dab(emit, WIRE_F2D, reg, reg, 0);
+    return reg;
 }
 
 uint8_t lower_address_scalar(struct lowering *emit, const struct script_expr *expr)
 {
     uint8_t reg = lower_scalar(emit, expr->left);
     if (expr->right) {
-        uint8_t index = lower_scalar(emit, expr->right), step = lower_push(emit);
+        uint8_t index = lower_scalar(emit, expr->right), step;
+        if (expr->bound && expr->bound <= INT32_MAX)
+            lower_put_dai(emit, WIRE_BOUND, index, index, (int32_t)expr->bound);
+        step = lower_push(emit);
         lower_constant(emit, step, expr->value);
         lower_put_dab(emit, WIRE_MUL, index, index, step);
         lower_put_dab(emit, WIRE_ADD, reg, reg, index);

@@ -338,6 +338,10 @@ static struct err *check_op(const struct pass *pass, const struct wire_insn *ins
             return bad_insn(pass, "no room");
         effects->read[0] = (struct range){insn->j, i};
         break;
+    case WIRE_BOUND:
+        if (insn->i <= 0)
+            return bad_insn(pass, "no such number of elements");
+        break;
     case WIRE_FCPY:
         if (!insn->h)
             return bad_insn(pass, "no room");

@@ -111,6 +111,12 @@ bool target_thread_timed_out(struct target *target, struct target_thread *thread
 struct err *target_thread_write_regs(struct target_thread *thread);
 /* As PTRACE_SETREGS; ESRCH also when it is not the thread that was stopped. */
 bool target_set_regs(pid_t tid, const struct user_regs_struct *regs);
+/* As waitpid() without waiting, with any thread for -1. A stop in which a thread is about to get a signal is not taken: the kernel tells of
+ * it until the thread goes on, and if we die first, it gives the thread the signal. */
+pid_t target_take(pid_t tid, int *status);
+/* Whether a thread that has stopped stands as it did: there is nothing new to be told of it. If there is, it was killed, and perhaps
+ * another thread has executed a program and stands now under its id. */
+bool target_stands(pid_t tid);
 /* As waitpid(), but for so long at most: then 0. */
 pid_t target_wait_within(pid_t tid, uint64_t most_ns, int *status);
 /* ... for half a minute: then, and when nothing is to be waited for, false. */

@@ -108,12 +108,9 @@ bool target_thread_restart_here(struct target *target, struct target_thread *thr
     return true;
 }
 
-/* Of a thread that stands as we left it there is nothing to be told. If there is, it was killed, and perhaps another thread has executed a
- * program and stands now under its id. */
 bool target_set_regs(pid_t tid, const struct user_regs_struct *regs)
 {
-    siginfo_t info = {0};
-    if (!waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG | __WALL) && info.si_pid == 0)
+    if (target_stands(tid))
         return !target_ptrace(PTRACE_SETREGS, tid, 0, regs);
     errno = ESRCH;
     return false;
@@ -211,13 +208,11 @@ pid_t target_take_stop(const struct target *target, pid_t tid, int *status)
     if (target_take_back(tid, status))
         return tid;
     if (!target->end_is_awaited || tid != target->pid)
-        return waitpid(tid, status, __WALL | WNOHANG);
-    if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL))
+        return target_take(tid, status);
+    if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOWAIT | WNOHANG | __WALL))
         return -1;
-    if (info.si_pid == tid) {
-        *status = info.si_status << 8 | 0x7f;
-        return tid;
-    }
+    if (info.si_pid == tid)
+        return target_take(tid, status);
     return target_has_end(tid) ? -1 : 0;
 }
 

@@ -21,10 +21,19 @@ struct stray {
 static VEC(struct stray) stray;
 static target_pids leaving;
 
+/* Of what the kernel says of a stop: the thread is about to get a signal. */
+static bool is_signal(int code)
+{
+    enum { SYSCALL_STOP = SIGTRAP | 0x80 };
+    return !(code >> 8) && code != SYSCALL_STOP;
+}
+
 /* ---- stops of threads that are not known yet ---- */
 
 void target_put_back(pid_t tid, int status)
 {
+    if (WIFSTOPPED(status) && is_signal(status >> 8))
+        waitpid(tid, &status, __WALL | WNOHANG);
     VEC_PUSH(&stray, (struct stray){tid, status});
 }
 
@@ -51,12 +60,34 @@ pid_t target_stray(size_t index, int *status)
     return stray.at[index].tid;
 }
 
+pid_t target_take(pid_t tid, int *status)
+{
+    siginfo_t info = {0};
+    if (waitid(tid < 0 ? P_ALL : P_PID, tid < 0 ? 0 : (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL))
+        return -1;
+    if (!info.si_pid)
+        return 0;
+    bool is_stop = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
+    if (!is_stop || !is_signal(info.si_status))
+        return waitpid(info.si_pid, status, __WALL | WNOHANG);
+    *status = info.si_status << 8 | 0x7f;
+    return info.si_pid;
+}
+
+bool target_stands(pid_t tid)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG | __WALL))
+        return false;
+    return info.si_pid == 0 || (info.si_code == CLD_TRAPPED && is_signal(info.si_status));
+}
+
 pid_t target_wait_within(pid_t tid, uint64_t most_ns, int *status)
 {
     enum { QUICK = 1000, STEP_NS = 200000 };
     uint64_t start_ns = clock_now_ns();
     for (int attempt = 0;; attempt++) {
-        pid_t got = target_take_back(tid, status) ? tid : waitpid(tid, status, __WALL | WNOHANG);
+        pid_t got = target_take_back(tid, status) ? tid : target_take(tid, status);
         if (got == tid || (got < 0 && errno != EINTR))
             return got;
         if (clock_now_ns() - start_ns > most_ns)
@@ -141,7 +172,7 @@ void target_serve_leaving(void)
 {
     for (size_t i = leaving.n; i-- > 0;) {
         int status;
-        pid_t tid = leaving.at[i], got = waitpid(tid, &status, __WALL | WNOHANG);
+        pid_t tid = leaving.at[i], got = target_take(tid, &status);
         if (got == tid)
             target_let_go_now(tid, status);
         else if (got < 0 && errno == ECHILD)

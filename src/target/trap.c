@@ -147,7 +147,7 @@ struct err *target_thread_take_trap(struct target *target, struct target_thread 
 pid_t target_next_stop(int *status)
 {
     pid_t tid;
-    while ((tid = waitpid(-1, status, __WALL | WNOHANG)) > 0 && target_let_go_now(tid, *status))
+    while ((tid = target_take(-1, status)) > 0 && target_let_go_now(tid, *status))
         ;
     return tid > 0 ? tid : 0;
 }

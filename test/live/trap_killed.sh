@@ -24,12 +24,12 @@ try_mode() { # WIDTH MODE
         started+=("$counter_pid")
         # It stays attached where a trap is needed.
         wait_until 20 traced_or_dead "$counter_pid" || fail "$1-bit $2: no trap is needed, the test shows nothing: $(cat "$work/err")"
-        alive "$counter_pid" || fail "$1-bit $2, cycle $i: probity ended: $(cat "$work/err")"
-        before=$(worked)
+        alive "$counter_pid" || fail "$1-bit $2, cycle $i: probity ended: $(cat "$work/err"); $(tail -n 3 "$victim_err")"
+        before=$(worked) || fail "$1-bit $2, before kill $i: the victim died: $(tail -n 3 "$victim_err")"
         wait_until 20 has_worked $((before + 2)) || fail "$1-bit $2, before kill $i: the victim stands still"
         kill -KILL "$counter_pid"
         wait "$counter_pid" 2>/dev/null || true
-        before=$(worked)
+        before=$(worked) || fail "$1-bit $2, kill $i: the victim died: $(tail -n 3 "$victim_err")"
         wait_until 20 has_worked $((before + 5)) || fail "$1-bit $2, kill $i: the victim stands still"
         alive "$victim_pid" || fail "$1-bit $2, kill $i: the victim died: $(tail -n 3 "$victim_err")"
     done

@@ -299,6 +299,12 @@ static void frame_op(void)
             insn->i = 15;
             insn->d = a = any_d();
         }
+        if (chance(30)) {
+            insn = add(WIRE_BOUND);
+            insn->a = a;
+            insn->i = chance(90) ? 1 + (int32_t)below(40) : 0x7fffffff;
+            insn->d = a = any_d();
+        }
         insn = add(WIRE_FLDX);
         insn->a = a;
         insn->j = at;

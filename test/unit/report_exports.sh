@@ -15,7 +15,7 @@ compare() { # KIND FILE
 check_exports() {
     local trace=$work/trace
     rm -rf "$trace"
-    python3 test/report/random.py "$seed" "$data" | "$make" "$trace"
+    python3 test/report/random_trace.py "$seed" "$data" | "$make" "$trace"
     "$probity" report --view flat --format json -o "$work/flat.json" "$trace"
 
     "$probity" report --format pprof -o "$work/p.pb.gz" "$trace"

@@ -30,7 +30,7 @@ compare() {
 for seed in $(seq 1 "$(scale 2 100)"); do
     for data in events samples; do
         rm -rf "$work/trace"
-        python3 test/report/random.py "$seed" "$data" | "$make" "$work/trace"
+        python3 test/report/random_trace.py "$seed" "$data" | "$make" "$work/trace"
         "$probity" report --view flat --format json -o "$work/flat.json" "$work/trace"
         "$probity" report --format speedscope -o "$work/a.speedscope.json" "$work/trace"
         import "$work/a.speedscope.json"
@@ -42,7 +42,7 @@ for seed in $(seq 1 "$(scale 2 100)"); do
     # Calls only: samples are instants there. Its numbers are floating point microseconds.
     data=events
     rm -rf "$work/trace"
-    python3 test/report/random.py "$seed" events | "$make" "$work/trace"
+    python3 test/report/random_trace.py "$seed" events | "$make" "$work/trace"
     "$probity" report --view flat --format json -o "$work/flat.json" "$work/trace"
     "$probity" report --format chrome -o "$work/a.trace.json" "$work/trace"
     import "$work/a.trace.json"

@@ -258,6 +258,8 @@ static void check_frame(void)
     CODE("data outside", "not in the data", {.op = WIRE_FDATA, .i = DATA - 7, .h = 8});
     CODE("data before", "not in the data", {.op = WIRE_FDATA, .i = -8, .h = 8});
     CODE("index wider than its bytes", "no room", SET(0), ZERO_ALL, {.op = WIRE_FLDX, .k = 8, .i = 7});
+    CODE("bound of nothing", "no such number of elements", SET(0), {.op = WIRE_BOUND});
+    CODE("bound of less than 0", "no such number of elements", SET(0), {.op = WIRE_BOUND, .i = -1});
     CODE("length of nothing", "no room", ZERO_ALL, {.op = WIRE_SLEN});
     CODE("comparison of nothing", "no room", ZERO_ALL, {.op = WIRE_SCMP});
     CODE("search for nothing", "no room", ZERO_ALL, {.op = WIRE_SFIND, .h = 8});

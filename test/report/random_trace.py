@@ -1,4 +1,4 @@
-"""random.py SEED events|samples: a trace of random calls or samples, with recursion and threads, in the form of make.h."""
+"""random_trace.py SEED events|samples: a trace of random calls or samples, with recursion and threads, in the form of make.h."""
 import random
 import sys
 
