@@ -12,10 +12,10 @@ static bool read_table(load_left_read_fn *read, void *context, uint64_t bytes, u
                        void **out)
 {
     *out = NULL;
+    if (!count)
+        return true; /* and it need not be mapped yet */
     if (count > most || offset > bytes || count * each > bytes - offset)
         return false;
-    if (!count)
-        return true;
     *out = memory_alloc((size_t)count * each);
     return read(context, offset, *out, (size_t)count * each);
 }
