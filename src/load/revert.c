@@ -593,6 +593,7 @@ struct err *load_recover(struct target *target)
 {
     enum { MOST = 8 };
     struct target_maps maps;
+    ERR_TRY(target_finish_left_calls(target));
     struct err *error = target_maps_read(target, &maps);
     int found = 0;
     if (error)

@@ -382,3 +382,93 @@ struct err *target_syscall(struct target *target, long number, const uint64_t ar
     *result = call.result;
     return error;
 }
+
+/* ---- what a controller has left that was killed ---- */
+
+/* Bytes of the frame that a thread has taken off its stack when it stands at `offset` in the stub. */
+static uint64_t taken(const struct target *target, uint64_t offset)
+{
+    enum { STUB64_LEA_BYTES = 5, STUB32_ADD_BYTES = 3, POPA = 0x61, REX = 0x41 };
+    bool wide = target->width == 64;
+    uint64_t at = wide ? STUB64_POPS + STUB64_LEA_BYTES : STUB32_POPS + STUB32_ADD_BYTES, bytes = 8;
+    if (offset < at)
+        return 0;
+    while (at < offset) {
+        const uint8_t *insn = wide ? &stub64[at] : &stub32[at];
+        bytes += wide ? 8 : *insn == POPA ? 32 : 4;
+        at += *insn == REX ? 2 : 1;
+    }
+    return bytes;
+}
+
+/* As the stub would: the registers and the mask that the thread had before it was borrowed. The call is not made, or was. */
+static struct err *finish_call(struct target *target, struct target_thread *thread, uint64_t offset)
+{
+    struct user_regs_struct *regs = &thread->regs;
+    uint64_t frame_va = regs->rsp - taken(target, offset);
+    union {
+        uint64_t mask;
+        struct frame64 wide;
+        struct frame32 narrow;
+    } frame;
+    size_t bytes = target->width == 64 ? sizeof frame.wide : sizeof frame.narrow;
+    ERR_TRY(target_read(target, frame_va, &frame, bytes));
+    if (target->width == 64) {
+        const struct frame64 *from = &frame.wide;
+        regs->r15 = from->r15, regs->r14 = from->r14, regs->r13 = from->r13, regs->r12 = from->r12;
+        regs->r11 = from->r11, regs->r10 = from->r10, regs->r9 = from->r9, regs->r8 = from->r8;
+        regs->rbp = from->rbp, regs->rbx = from->rbx, regs->rax = from->rax, regs->rcx = from->rcx;
+        regs->rdx = from->rdx, regs->rsi = from->rsi, regs->rdi = from->rdi;
+        regs->eflags = from->flags, regs->rip = from->pc;
+    } else {
+        const struct frame32 *from = &frame.narrow;
+        regs->rdi = from->edi, regs->rsi = from->esi, regs->rbp = from->ebp, regs->rbx = from->ebx;
+        regs->rdx = from->edx, regs->rcx = from->ecx, regs->rax = from->eax;
+        regs->eflags = from->flags, regs->rip = from->pc;
+    }
+    regs->rsp = frame_va + bytes + RED_ZONE;
+    regs->orig_rax = (uint64_t)-1;
+    thread->regs_changed = true;
+    thread->interrupted = thread->restart_pending = false;
+    if (target_ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof frame.mask, &frame.mask))
+        return target_gone(target);
+    return target_thread_write_regs(thread);
+}
+
+static struct err *finish_calls(struct target *target, uint64_t va, size_t size)
+{
+    uint8_t zeros[sizeof target->stub.original] = {0};
+    ERR_TRY(target_stop(target));
+    for (size_t i = 0; i < target->thread.n; i++) {
+        struct target_thread *thread = &target->thread.at[i];
+        if (thread->stopped && thread->regs.rip - va < size)
+            ERR_TRY(finish_call(target, thread, thread->regs.rip - va));
+    }
+    return target_write(target, va, zeros, size);
+}
+
+struct err *target_finish_left_calls(struct target *target)
+{
+    const uint8_t *code = target->width == 64 ? stub64 : stub32;
+    size_t size = target->width == 64 ? sizeof stub64 : sizeof stub32;
+    struct target_maps maps;
+    struct err *error = NULL;
+    ERR_TRY(target_maps_read(target, &maps));
+    for (size_t i = 0; i < maps.map.n && !error; i++) {
+        const struct target_map *map = &maps.map.at[i];
+        uint8_t tail[sizeof target->stub.original];
+        uint64_t va = map->end_va - sizeof tail;
+        if (!map->executable || !map->inode || map->shared || target_read_some(target, va, tail, sizeof tail) != sizeof tail ||
+            memcmp(tail, code, size))
+            continue;
+        bool was_running = target_is_running(target);
+        error = finish_calls(target, va, size);
+        struct err *resume = was_running ? target_resume(target) : NULL;
+        if (error)
+            err_free(resume);
+        else
+            error = resume;
+    }
+    target_maps_deinit(&maps);
+    return error;
+}

@@ -208,6 +208,8 @@ struct err *target_syscalls(struct target *target, struct target_call *call, siz
 /* TARGET_SCRATCH bytes that a remote call may write to, on the stack of the thread that will make it. */
 struct err *target_remote_buffer(struct target *target, uint64_t *va);
 struct err *target_remote_end(struct target *target);
+/* A controller that was killed may have left that code, with threads in it that it had borrowed: they go on where they were, and it goes. */
+struct err *target_finish_left_calls(struct target *target);
 
 /* Gives a stopped target copies of `count` descriptors of ours. `scratch_va`: TARGET_SCRATCH bytes of the target that may be written to.
  * Which numbers they have is what the target says: only the target itself is to use them. */
