@@ -179,7 +179,8 @@ WAITS void agent_action(struct wire_shared *shared, struct agent_block *block)
     }
 }
 
-/* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. */
+/* Called while firing, when a thread meets a trap and the controller, which would have dealt with it, is dead. It may have died when it had
+ * sent the thread on already and the thread still had to get the signal. */
 void agent_trap(int number, void *info, void *context)
 {
     (void)info;
@@ -187,7 +188,7 @@ void agent_trap(int number, void *info, void *context)
     const struct wire_site *site = (const void *)((const char *)shared + shared->sites_offset);
     uintptr_t *pc = (uintptr_t *)((char *)context + CONTEXT_PC_OFFSET), va = *pc - 1;
     for (uint32_t i = 0; i < shared->site_count && i < process_of(shared)->site_limit; i++)
-        if (site[i].va == va && site[i].length == 1 && site[i].patched[0] == 0xcc) {
+        if ((site[i].va == va || site[i].trampoline_va == *pc) && site[i].length == 1 && site[i].patched[0] == 0xcc) {
             *pc = (uintptr_t)site[i].trampoline_va;
             return;
         }
