@@ -87,7 +87,7 @@ static bool is_handler(const struct revert *revert, uint64_t pc)
 
 static void find_handlers(struct revert *revert)
 {
-    for (size_t i = 0; i < revert->map.count; i++) {
+    for (size_t i = 0; i < revert->map.count && revert->handler.n < WIRE_HANDLER_ROOM; i++) {
         const struct wire_pc *entry = &revert->map.pc[i];
         if (entry->kind == WIRE_PC_CALL && entry->value == WIRE_AGENT_ENTER && !is_handler(revert, entry->origin_va))
             VEC_PUSH(&revert->handler, entry->origin_va);
