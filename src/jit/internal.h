@@ -4,8 +4,8 @@
  * (cold), errors, the subroutine that calls the agent; then the stream's instructions that it is called with.
  *
  * On the stack, upwards from the stack pointer: struct wire_fire up to the last virtual register in use, or in a body that can call nothing
- * just those in use; nodes of maps that are used again; the clause's frame, when it is small; the saved flags; the saved registers; the return address; the place's
- * number. On a stack of ours (x86_64_own.c, i386_own.c) the last two are copies, and the owner follows.
+ * just those in use; nodes of maps that are used again; the clause's frame, when it is small; the saved flags; the saved registers; the
+ * return address; the place's number. On a stack of ours (x86_64_own.c, i386_own.c) the last two are copies, and the owner follows.
  *
  * The clause is emitted twice. The first time finds out which registers it uses and what it calls, the second time knows. */
 #ifndef JIT_INTERNAL_H

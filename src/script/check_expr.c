@@ -523,7 +523,8 @@ struct script_expr *decay(struct checker *c, struct script_expr *expr)
         return expr;
     struct script_expr *text = expr_new(c, expr->kind, expr->span, NULL);
     *text = *expr;
-    text->bytes = type->is_flexible || type->count > LIMIT_STRING ? c->program->max_strlen : type->count;
+    /* The characters; the string has room for its end, too. */
+    text->bytes = type->is_flexible || type->count >= LIMIT_STRING ? c->program->max_strlen - 1 : type->count;
     text->type = script_type_string(c->types, text->bytes + 1);
     if (expr->kind == SCRIPT_E_ARGUMENT) {
         text->kind = SCRIPT_E_EXTRACT;

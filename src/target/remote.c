@@ -449,12 +449,13 @@ static struct err *finish_calls(struct target *target, uint64_t va, size_t size)
 
 struct err *target_finish_left_calls(struct target *target)
 {
+    enum { MOST = 8 }; /* places: a process may be full of what looks like one */
     const uint8_t *code = target->width == 64 ? stub64 : stub32;
-    size_t size = target->width == 64 ? sizeof stub64 : sizeof stub32;
+    size_t size = target->width == 64 ? sizeof stub64 : sizeof stub32, found = 0;
     struct target_maps maps;
     struct err *error = NULL;
     ERR_TRY(target_maps_read(target, &maps));
-    for (size_t i = 0; i < maps.map.n && !error; i++) {
+    for (size_t i = 0; i < maps.map.n && found < MOST && !error; i++) {
         const struct target_map *map = &maps.map.at[i];
         uint8_t tail[sizeof target->stub.original];
         uint64_t va = map->end_va - sizeof tail;
@@ -462,6 +463,7 @@ struct err *target_finish_left_calls(struct target *target)
             memcmp(tail, code, size))
             continue;
         bool was_running = target_is_running(target);
+        found++;
         error = finish_calls(target, va, size);
         struct err *resume = was_running ? target_resume(target) : NULL;
         if (error)
